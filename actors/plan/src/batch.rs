@@ -1,0 +1,1 @@
+//! Which samples a lane trains on: a pure function of (seed, step).

@@ -1,0 +1,26 @@
+//! A job as every decision sees it: what was asked for, and the facts about its data.
+
+use serde::{Deserialize, Serialize};
+use shoal_config::JobSpec;
+
+use crate::ids::Digest;
+
+/// A submitted job. Immutable; its digest seeds the ledger chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// What the operator asked for, resolved.
+    pub spec: JobSpec,
+    /// What was found in the data.
+    pub data: DataFacts,
+}
+
+/// What was found in the data, read once at submission; loaders refuse files that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFacts {
+    /// blake3 of the token stream (training, then validation, as little-endian u16).
+    pub digest: Digest,
+    /// Training tokens.
+    pub train_tokens: u64,
+    /// Validation tokens.
+    pub validation_tokens: u64,
+}

@@ -1,0 +1,106 @@
+//! The step ledger: an append-only hash chain of commit records.
+//!
+//! An entry is everything that turns version k-1 into version k, as bits. It is a pure function of entry k-1, the set of
+//! `Prepared` reports and the operator commands with an effective step. Generation, layout and node never enter it.
+
+use serde::{Deserialize, Serialize};
+use shoal_exact::ExactSum;
+
+use crate::ids::Digest;
+
+/// A state of the job: how many steps, and the chain of records that led there. A bare step number is not enough: a
+/// zombie could offer other bits under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Version {
+    /// Committed steps.
+    pub step: u64,
+    /// Hash of entry `step`, or the genesis hash for 0.
+    pub chain: Digest,
+}
+
+/// One commit record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerEntry {
+    /// The step it commits, counted from 1.
+    pub step: u64,
+    /// Hash of the entry before, or the genesis hash.
+    pub previous: Digest,
+    /// Digest of the sample ids, in lane order.
+    pub samples: Digest,
+    /// Tokens that entered the loss.
+    pub tokens: u64,
+    /// Sum of per-token losses.
+    pub loss: ExactSum,
+    /// Sum of squares of the gradient of the summed loss.
+    pub norm: ExactSum,
+    /// What the update does.
+    pub update: Update,
+    /// Updates applied so far, this one included unless it is a skip: the optimizer's time.
+    pub optimizer_time: u64,
+}
+
+/// What a holder does with its gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Update {
+    /// Apply AdamW with these scalars.
+    Apply(UpdateScalars),
+    /// Change nothing: no token, or something was not finite.
+    Skip,
+}
+
+/// Scalars of one AdamW update, as the bits of f32 values, computed once by the engine.
+///
+/// `g' = g * scale; w *= decay (matrices); m = beta1 m + (1-beta1) g'; v = beta2 v + (1-beta2) g' g';
+/// w -= step_size * m / (sqrt(v) / root_correction + epsilon)`, as PyTorch's AdamW.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateScalars {
+    /// clip / (tokens x backward seed).
+    pub scale: u32,
+    /// Learning rate, for people; already inside the others.
+    pub learning_rate: u32,
+    /// 1 - learning rate x weight decay.
+    pub decay: u32,
+    /// learning rate / (1 - beta1^t).
+    pub step_size: u32,
+    /// sqrt(1 - beta2^t).
+    pub root_correction: u32,
+}
+
+impl LedgerEntry {
+    /// blake3 over a fixed little-endian layout of every field.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        let mut h = blake3::Hasher::new();
+        h.update(b"shoal ledger entry 1");
+        h.update(&self.step.to_le_bytes());
+        h.update(&self.previous.0);
+        h.update(&self.samples.0);
+        h.update(&self.tokens.to_le_bytes());
+        h.update(&self.loss.to_bytes());
+        h.update(&self.norm.to_bytes());
+        match self.update {
+            Update::Skip => h.update(&[0]),
+            Update::Apply(s) => {
+                h.update(&[1]);
+                for word in [s.scale, s.learning_rate, s.decay, s.step_size, s.root_correction] {
+                    h.update(&word.to_le_bytes());
+                }
+                &mut h
+            }
+        };
+        h.update(&self.optimizer_time.to_le_bytes());
+        Digest(*h.finalize().as_bytes())
+    }
+
+    /// The version this entry leads to.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        Version { step: self.step, chain: self.hash() }
+    }
+
+    /// Mean loss per token; 0 if no token entered it.
+    #[must_use]
+    pub fn mean_loss(&self) -> f64 {
+        if self.tokens == 0 { 0.0 } else { self.loss.to_f64() / self.tokens as f64 }
+    }
+}

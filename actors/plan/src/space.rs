@@ -1,0 +1,85 @@
+//! State has one address: `(block, kind, interval, version)`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::BlockId;
+
+/// Elements `start..end` of a block's flat f32 space. Never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Interval {
+    /// First element.
+    pub start: u64,
+    /// One past the last element.
+    pub end: u64,
+}
+
+impl Interval {
+    /// `start..end`.
+    ///
+    /// # Panics
+    /// If it would be empty.
+    #[must_use]
+    pub fn new(start: u64, end: u64) -> Self {
+        assert!(start < end, "SP-1 (an interval is not empty): {start}..{end}");
+        Self { start, end }
+    }
+
+    /// Elements in it.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(self) -> u64 {
+        self.end - self.start
+    }
+
+    /// The common part, if any.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some(Self { start, end })
+    }
+
+    /// As indices.
+    #[must_use]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// What kind of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// Parameters.
+    Weight,
+    /// Gradient of the summed loss.
+    Grad,
+    /// First moment.
+    Moment1,
+    /// Second moment.
+    Moment2,
+}
+
+/// A separately accumulated contribution to a block's gradient; each goes through the lane tree on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GradUnit {
+    /// Whose space it lies in.
+    pub block: BlockId,
+    /// Which contribution.
+    pub part: GradPart,
+}
+
+/// Which contribution to a block's gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum GradPart {
+    /// From the stage that computes the block; covers the block's whole space.
+    Own,
+    /// From the head's stage to the embedding's token table; covers that parameter alone. The owner adds own + tied.
+    TiedHead,
+}

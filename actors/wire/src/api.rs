@@ -1,0 +1,228 @@
+//! JSON of the coordinator's HTTP interface, and of `shoalctl --json`.
+
+use serde::{Deserialize, Serialize};
+
+/// Version in the path: `/v1/...`.
+pub const VERSION: u16 = 1;
+
+/// A worker, as `nodes` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Operator's name.
+    pub node: String,
+    /// Process that holds tensors.
+    pub pid: u32,
+    /// `["worker"]`.
+    pub role: Vec<String>,
+    /// Transport address.
+    pub address: String,
+    /// Where it stands.
+    pub state: NodeState,
+    /// Bytes its arenas may hold.
+    pub budget_bytes: u64,
+    /// Bytes they hold.
+    pub used_bytes: u64,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// Member.
+    Ready,
+    /// Late.
+    Suspect,
+    /// Leaving.
+    Draining,
+    /// Left or lost.
+    Gone,
+}
+
+/// Where a job stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Behind another job.
+    Queued,
+    /// First plan being made and deployed.
+    Planning,
+    /// Stepping.
+    Training,
+    /// Between a fence and the next start.
+    Recovering,
+    /// Held by the operator.
+    Paused,
+    /// No node to run on.
+    Parked,
+    /// All steps committed and written.
+    Done,
+    /// Cannot go on.
+    Failed,
+    /// Ended by the operator.
+    Cancelled,
+}
+
+/// `status JOB`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Its id.
+    pub job: String,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// Committed steps.
+    pub step: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// Mean training loss per token of the last committed step.
+    pub loss: Option<f64>,
+    /// Mean validation loss per token of the last pass.
+    pub val_loss: Option<f64>,
+    /// Current generation.
+    pub generation: String,
+    /// Copies of the state.
+    pub redundancy: Redundancy,
+    /// Committed steps given up after more losses than the redundancy covers.
+    pub steps_lost: u64,
+    /// Steps begun, aborted and begun again.
+    pub steps_redone: u64,
+    /// Over the last committed steps.
+    pub tokens_per_second: Option<f64>,
+    /// The plan in a line, e.g. `pipeline 2 x data 2, 1f1b, 4 nodes`.
+    pub plan: Option<String>,
+    /// Why it failed, parked or warns.
+    pub reason: Option<String>,
+}
+
+/// Copies of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redundancy {
+    /// Shadows of the worst-off interval.
+    pub have: u32,
+    /// Shadows asked for.
+    pub want: u32,
+    /// In a word.
+    pub state: RedundancyState,
+}
+
+/// Copies of the state, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RedundancyState {
+    /// Every interval has all its shadows.
+    Full,
+    /// Shadows are being filled.
+    Restoring,
+    /// Too few nodes or too little memory for them.
+    Short,
+}
+
+/// One line of `events JOB`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventLine {
+    /// RFC 3339, UTC.
+    pub time: String,
+    /// Counted from 1 within the job.
+    pub number: u64,
+    /// Current generation.
+    pub generation: String,
+    /// Committed steps.
+    pub step: u64,
+    /// What happened, one word.
+    pub kind: String,
+    /// Why, with numbers.
+    pub reason: String,
+    /// Who, if it is about a node.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node: Option<String>,
+}
+
+/// `digest JOB`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateDigest {
+    /// See docs/semantics.md.
+    pub state_blake3: String,
+    /// At this step.
+    pub step: u64,
+}
+
+/// Error body of every HTTP answer that is not a success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApiError {
+    /// One word.
+    pub error: String,
+    /// What was asked, what was found, what to do.
+    pub message: String,
+}
+
+/// One node's part of `report JOB`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Node id.
+    pub node: String,
+    /// One entry a device.
+    pub devices: Vec<DeviceReport>,
+    /// Sent, by peer and purpose.
+    pub traffic: Vec<TrafficLine>,
+}
+
+/// One device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// e.g. `cpu`.
+    pub device: String,
+    /// Parameter elements of the stages computed here.
+    pub parameters: u64,
+    /// Elements owned here.
+    pub owned: u64,
+    /// Elements shadowed here.
+    pub shadowed: u64,
+    /// High-water marks.
+    pub arenas: Vec<ArenaLine>,
+    /// Calls by block.
+    pub calls: Vec<CallLine>,
+    /// Seconds the device thread computed.
+    pub busy_seconds: f64,
+}
+
+/// High-water mark of one tag.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArenaLine {
+    /// `device` or `host`.
+    pub tier: String,
+    /// What for.
+    pub tag: String,
+    /// Bytes held now.
+    pub live_bytes: u64,
+    /// Most bytes ever held.
+    pub high_water_bytes: u64,
+}
+
+/// Calls of one block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallLine {
+    /// Block number.
+    pub block: u32,
+    /// Forward calls.
+    pub forward: u64,
+    /// Backward calls.
+    pub backward: u64,
+}
+
+/// Traffic to one peer for one purpose.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficLine {
+    /// Peer's node id, or `coordinator`.
+    pub peer: String,
+    /// One word.
+    pub purpose: String,
+    /// Payload bytes sent.
+    pub bytes_sent: u64,
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
+    /// Messages received.
+    pub messages_received: u64,
+}

@@ -1,0 +1,104 @@
+//! The header of a bulk transfer: one unidirectional stream, this header, then little-endian f32 elements.
+
+use serde::{Deserialize, Serialize};
+use shoal_plan::ids::{BlockId, Generation, JobId, MicroBatch, NodeId, PieceId, Seat};
+use shoal_plan::lanes::TreeNode;
+use shoal_plan::ledger::Version;
+use shoal_plan::protocol::{LossSum, Norm};
+use shoal_plan::schedule::Pass;
+use shoal_plan::space::{GradUnit, Interval};
+
+/// Version of [`Header`].
+pub const VERSION: u16 = 1;
+
+/// Says what the elements are and whether they still matter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Job.
+    pub job: JobId,
+    /// Under this generation; an older one is dropped on arrival.
+    pub generation: Generation,
+    /// Sender.
+    pub from: NodeId,
+    /// The step in progress (or, for state, committed).
+    pub step: u64,
+    /// What for.
+    pub purpose: Purpose,
+    /// f32 elements that follow.
+    pub elements: u64,
+}
+
+/// What a bulk transfer is for. Byte counters have one line for each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// To the next stage: `[samples, context, width]`.
+    Activation {
+        /// Receiving seat.
+        to: Seat,
+        /// Which micro-batch of the replica.
+        micro_batch: MicroBatch,
+        /// Training or validation.
+        pass: Pass,
+    },
+    /// To the stage before, same shape.
+    ActivationGradient {
+        /// Receiving seat.
+        to: Seat,
+        /// Which micro-batch of the replica.
+        micro_batch: MicroBatch,
+    },
+    /// A lane subtree's sum, cut to one piece, to its owner.
+    GradientPartial {
+        /// Which contribution.
+        unit: GradUnit,
+        /// Whose owner it goes to.
+        piece: PieceId,
+        /// Which subtree.
+        node: TreeNode,
+        /// Loss of these lanes, with the head block's first piece.
+        loss: Option<LossSum>,
+    },
+    /// A piece's whole gradient, from its owner to a shadow, with what the owner reports of it.
+    ShadowGradient {
+        /// The piece.
+        piece: PieceId,
+        /// Its norm.
+        norm: Norm,
+        /// Loss of the step, with the head block's first piece.
+        loss: Option<LossSum>,
+    },
+    /// A piece's weights after the step, to a node that computes with them.
+    Weights {
+        /// The piece.
+        piece: PieceId,
+    },
+    /// Weights, first and second moments of an interval, one after the other: answer to a fetch, or a fill.
+    State {
+        /// Whose space.
+        block: BlockId,
+        /// Elements (three times as many follow).
+        interval: Interval,
+        /// At this version.
+        version: Version,
+        /// Answer to a fetch before training goes on, or a fill behind it.
+        reason: StateReason,
+    },
+    /// Weights alone, for a seat that joins the computation: answer to a weight fetch.
+    SeatWeights {
+        /// Whose space.
+        block: BlockId,
+        /// Elements.
+        interval: Interval,
+        /// At this version.
+        version: Version,
+    },
+}
+
+/// Why state moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StateReason {
+    /// Before anyone is ready.
+    Recovery,
+    /// A shadow is filled behind training.
+    Fill,
+}

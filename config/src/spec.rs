@@ -1,0 +1,189 @@
+//! A job, valid by construction.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// What people call the job.
+    pub name: String,
+    /// Root of every random draw: initialisation, dropout, sample order.
+    pub seed: u64,
+    /// The network.
+    pub model: ModelSpec,
+    /// Where its tokens come from.
+    pub data: DataSpec,
+    /// How it is trained.
+    pub train: TrainSpec,
+    /// How the work is laid out.
+    pub parallel: ParallelSpec,
+    /// What happens when nodes go.
+    pub elastic: ElasticSpec,
+}
+
+/// The network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ModelSpec {
+    /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention, tied head.
+    Gpt2(Gpt2Spec),
+}
+
+/// Sizes of a GPT-2 network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gpt2Spec {
+    /// Transformer layers.
+    pub layers: u32,
+    /// Attention heads; divides `width`.
+    pub heads: u32,
+    /// Model width (hidden size), a multiple of 16.
+    pub width: u32,
+    /// Tokens of one sample.
+    pub context: u32,
+    /// Distinct tokens: 256 for bytes. The tied embedding has this many rows.
+    pub vocab: u32,
+    /// Dropout probability after embedding, attention weights, attention output and MLP output; 0 in evaluation.
+    pub dropout: f32,
+    /// LayerNorm epsilon.
+    pub layer_norm_epsilon: f32,
+    /// Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers).
+    pub init_range: f32,
+}
+
+/// Where tokens come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataSpec {
+    /// File format.
+    pub format: DataFormat,
+    /// A file, or (text) a directory read in sorted path order. Absolute once resolved.
+    pub path: PathBuf,
+    /// Validation tokens: a path of their own, or a share cut from the end.
+    pub validation: Validation,
+}
+
+/// Token file formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DataFormat {
+    /// UTF-8 text as bytes, one token a byte.
+    Text,
+    /// nanoGPT: headerless little-endian u16.
+    NanoGpt,
+    /// llm.c: 256 i32 of header (20240520, 1, tokens), then u16.
+    LlmC,
+}
+
+/// Which tokens validate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Validation {
+    /// The last `fraction` of the tokens, 0 for none.
+    Tail {
+        /// Between 0 and 0.5.
+        fraction: f64,
+    },
+    /// A file or directory of the same format.
+    Path(PathBuf),
+}
+
+/// How to train.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainSpec {
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Samples a step.
+    pub global_batch: u32,
+    /// Samples a micro-batch; enters bits.
+    pub micro_batch: u32,
+    /// AdamW with decoupled decay on matrices.
+    pub optimizer: AdamWSpec,
+    /// Learning rate over steps.
+    pub schedule: LrSpec,
+    /// Global gradient norm above which gradients are scaled down.
+    pub clip: Option<f32>,
+    /// Validation pass after every so many steps (and after the last), if any.
+    pub evaluate: Option<EvalSpec>,
+}
+
+/// When and how much to validate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvalSpec {
+    /// Steps between passes.
+    pub every: u64,
+    /// Samples a pass, at most; the same ones each time.
+    pub samples: u32,
+}
+
+/// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization").
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdamWSpec {
+    /// First-moment decay.
+    pub beta1: f32,
+    /// Second-moment decay.
+    pub beta2: f32,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+    /// Decay of tensors with two or more dimensions.
+    pub weight_decay: f32,
+}
+
+/// Linear warm-up, then half a cosine down to `minimum`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LrSpec {
+    /// Peak learning rate.
+    pub peak: f64,
+    /// Floor reached at the last step.
+    pub minimum: f64,
+    /// Steps of linear warm-up.
+    pub warmup: u64,
+}
+
+/// How the work is laid out. Only `virtual_replicas` enters bits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParallelSpec {
+    /// Pipeline stages.
+    pub pipeline: Auto<u32>,
+    /// Data-parallel replicas of the pipeline.
+    pub data: Auto<u32>,
+    /// Lanes (V): the global batch is cut into this many, and lane sums form one fixed tree.
+    pub virtual_replicas: u32,
+    /// Order of micro-batches on a stage.
+    pub schedule: Schedule,
+    /// Refuse any other layout than the one asked for (stages share nodes if they must).
+    pub fixed: bool,
+}
+
+/// A choice the planner may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Auto<T> {
+    /// The planner chooses.
+    Auto,
+    /// The operator chose.
+    Set(T),
+}
+
+/// Pipeline schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Schedule {
+    /// All forwards, then all backwards (Huang et al., GPipe).
+    GPipe,
+    /// One forward, one backward in the steady state (PipeDream-flush).
+    OneFOneB,
+}
+
+/// What happens when nodes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElasticSpec {
+    /// Shadows (r) of every interval, on nodes other than its owner.
+    pub redundancy: u32,
+    /// What to do when an interval has no holder left.
+    pub on_loss: OnLoss,
+}
+
+/// What to do when an interval has no holder left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnLoss {
+    /// Say which steps are lost and go on from the newest durable state (the initial one if there is none).
+    Rollback,
+    /// Fail the job with that reason.
+    Halt,
+}
