@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::BlockId;
 
+mod holdings;
+mod set;
+
+pub use holdings::Holdings;
+pub use set::IntervalSet;
+
 /// Elements `start..end` of a block's flat f32 space. Never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Interval {
