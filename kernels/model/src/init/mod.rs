@@ -1,0 +1,64 @@
+//! Initial weights from the seed alone: any interval of any block, on any machine, in any order.
+//!
+//! Element `i` of block `b` is drawn from word `i % 4` of `philox4x32(seed, [i / 4, b, domain])`, mapped to a normal by
+//! [`normal::quantile`]. So a piece is initialised by whoever holds it, and nobody ever holds the whole model.
+
+pub mod normal;
+
+use shoal_config::spec::{JobSpec, ModelSpec};
+use shoal_exact::philox::philox4x32;
+use shoal_plan::blocks::{Init, ModelTable};
+use shoal_plan::ids::BlockId;
+use shoal_plan::space::Interval;
+
+/// Keeps these draws apart from every other use of the seed: "INIT".
+const DOMAIN: u32 = 0x494e_4954;
+
+/// Writes the initial weights of `interval` of a block; gaps between parameters become zero.
+///
+/// # Panics
+/// If `out` is not as long as the interval, or the interval ends outside the block.
+pub fn fill(table: &ModelTable, spec: &JobSpec, block: BlockId, interval: Interval, out: &mut [f32]) {
+    assert_eq!(interval.len(), out.len() as u64, "IN-1 (one element of output each)");
+    let block_table = table.block(block);
+    assert!(interval.end <= block_table.len, "IN-2 (inside the block): {interval} of {}", block_table.len);
+    out.fill(0.0);
+    for param in &block_table.params {
+        let Some(part) = param.interval.intersection(interval) else { continue };
+        let target = &mut out[(part.start - interval.start) as usize..(part.end - interval.start) as usize];
+        match param.init {
+            Init::Zeros => {}
+            Init::Ones => target.fill(1.0),
+            Init::Normal | Init::NormalResidual => {
+                normals(spec.seed, block, part.start, deviation(&spec.model, param.init), target);
+            }
+        }
+    }
+}
+
+fn deviation(model: &ModelSpec, init: Init) -> f64 {
+    let ModelSpec::Gpt2(spec) = model;
+    let range = f64::from(spec.init_range);
+    match init {
+        Init::Zeros | Init::Ones => 0.0,
+        Init::Normal => range,
+        Init::NormalResidual => range / f64::from(2 * spec.layers).sqrt(),
+    }
+}
+
+fn normals(seed: u64, block: BlockId, start: u64, deviation: f64, out: &mut [f32]) {
+    let key = [seed as u32, (seed >> 32) as u32];
+    let mut group = u64::MAX;
+    let mut words = [0; 4];
+    for (i, x) in (start..).zip(out) {
+        if i / 4 != group {
+            group = i / 4;
+            words = philox4x32(key, [group as u32, (group >> 32) as u32, block.0, DOMAIN]);
+        }
+        let uniform = (f64::from(words[(i % 4) as usize]) + 0.5) / 4_294_967_296.0;
+        *x = (normal::quantile(uniform) * deviation) as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests;
