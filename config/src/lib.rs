@@ -1,8 +1,21 @@
 //! What the operator asks for.
 //!
 //! `raw` is a file as typed (unknown keys refused), [`spec`] is what it means: valid by construction, every default
-//! filled in, and everything that enters bits resolved before any node is looked at.
+//! filled in, and everything that enters bits resolved before any node is looked at. [`job`] and [`node`] lead from one
+//! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit.
 
+mod document;
+pub mod error;
+pub mod job;
+pub mod node;
+pub mod presets;
+mod raw;
 pub mod spec;
+pub mod units;
+mod value;
 
+pub use error::ConfigError;
+pub use node::NodeSpec;
+pub use presets::preset;
 pub use spec::JobSpec;
+pub use units::Bytes;

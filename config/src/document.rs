@@ -1,0 +1,157 @@
+//! A TOML file with the line of everything in it, read key by key.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{ConfigError, Place, Problem};
+
+/// A parsed file.
+pub(crate) struct Document<'t> {
+    file: &'t str,
+    text: &'t str,
+    table: DeTable<'t>,
+}
+
+/// One table of a file. A table that is not there reads as an empty one.
+#[derive(Clone)]
+pub(crate) struct Section<'d> {
+    file: &'d str,
+    text: &'d str,
+    name: &'static str,
+    at: Option<Range<usize>>,
+    table: Option<&'d DeTable<'d>>,
+}
+
+/// A value with the place it was found at.
+#[derive(Clone, Debug)]
+pub(crate) struct Found<T> {
+    /// The value.
+    pub(crate) value: T,
+    place: Place,
+    key: String,
+    text: String,
+}
+
+/// What can be read from a TOML value.
+pub(crate) trait Typed: Sized {
+    /// For error messages: what is allowed.
+    const ALLOWED: &'static str;
+    /// The value, or none if it is of another type.
+    fn of(value: &DeValue<'_>) -> Option<Self>;
+}
+
+impl<'t> Document<'t> {
+    /// Parses `text`; `file` is its name in errors.
+    pub(crate) fn parse(text: &'t str, file: &'t str) -> Result<Self, ConfigError> {
+        match DeTable::parse(text) {
+            Ok(table) => Ok(Self { file, text, table: table.into_inner() }),
+            Err(error) => Err(ConfigError::At {
+                place: Place { file: file.to_owned(), line: error.span().map(|span| line(text, span.start)) },
+                problem: Problem::Syntax { message: error.message().to_owned() },
+            }),
+        }
+    }
+
+    /// The keys above the first section.
+    pub(crate) fn top(&self) -> Section<'_> {
+        Section { file: self.file, text: self.text, name: "", at: None, table: Some(&self.table) }
+    }
+}
+
+impl<'d> Section<'d> {
+    /// Refuses keys that are not in `keys`.
+    pub(crate) fn refuse_unknown(&self, keys: &[&'static str]) -> Result<(), ConfigError> {
+        for key in self.table.into_iter().flat_map(DeTable::keys) {
+            let name = key.get_ref().as_ref();
+            if !keys.contains(&name) {
+                return Err(ConfigError::At {
+                    place: self.place(Some(key.span())),
+                    problem: Problem::UnknownKey {
+                        key: self.path(name),
+                        allowed: keys.to_vec(),
+                        nearest: nearest(name, keys),
+                    },
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The section under `key`.
+    pub(crate) fn section(&self, key: &'static str) -> Result<Self, ConfigError> {
+        let Some(value) = self.table.and_then(|table| table.get(key)) else {
+            return Ok(Self { name: key, at: None, table: None, ..self.clone() });
+        };
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(Self { name: key, at: Some(value.span()), table: Some(table), ..self.clone() }),
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => Err(self.found(key, value, ()).refuse(format!("a section [{key}]"))),
+        }
+    }
+
+    /// The value of `key`, if it is there.
+    pub(crate) fn get<T: Typed>(&self, key: &'static str) -> Result<Option<Found<T>>, ConfigError> {
+        let Some(value) = self.table.and_then(|table| table.get(key)) else { return Ok(None) };
+        match T::of(value.get_ref()) {
+            Some(typed) => Ok(Some(self.found(key, value, typed))),
+            None => Err(self.found(key, value, ()).refuse(T::ALLOWED)),
+        }
+    }
+
+    /// The error for a key that has no default and is not there.
+    pub(crate) fn missing(&self, key: &str, allowed: &str) -> ConfigError {
+        ConfigError::At {
+            place: self.place(self.at.clone()),
+            problem: Problem::Missing { key: self.path(key), allowed: allowed.to_owned() },
+        }
+    }
+
+    fn found<T>(&self, key: &str, at: &Spanned<DeValue<'_>>, value: T) -> Found<T> {
+        let span = at.span();
+        let text = self.text.get(span.clone()).unwrap_or_default().lines().next().unwrap_or_default().to_owned();
+        Found { value, place: self.place(Some(span)), key: self.path(key), text }
+    }
+
+    fn place(&self, span: Option<Range<usize>>) -> Place {
+        Place { file: self.file.to_owned(), line: span.map(|span| line(self.text, span.start)) }
+    }
+
+    fn path(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+}
+
+impl<T> Found<T> {
+    /// The error for a value of the right type that is not allowed.
+    pub(crate) fn refuse(&self, allowed: impl Into<Cow<'static, str>>) -> ConfigError {
+        ConfigError::At {
+            place: self.place.clone(),
+            problem: Problem::Value {
+                key: self.key.clone(),
+                found: self.text.clone(),
+                allowed: allowed.into().into_owned(),
+            },
+        }
+    }
+}
+
+/// Line of a byte, counted from 1.
+fn line(text: &str, at: usize) -> usize {
+    1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// The key most like what was typed, if one is like enough.
+fn nearest(typed: &str, keys: &[&'static str]) -> Option<&'static str> {
+    keys.iter()
+        .map(|key| (strsim::jaro_winkler(typed, key), *key))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, key)| key)
+}

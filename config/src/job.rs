@@ -1,0 +1,261 @@
+//! `job.toml`: from what was typed to what it means.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use crate::document::{Document, Found, Section};
+use crate::error::ConfigError;
+use crate::raw::{RawData, RawElastic, RawJob, RawModel, RawParallel, RawTrain};
+use crate::spec::{
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrSpec, ModelSpec, OnLoss,
+    ParallelSpec, Schedule, TrainSpec, Validation,
+};
+use crate::value::{Held, OrNone, Vocab};
+
+/// Distinct tokens that fit the two bytes of every token file.
+const MOST_TOKENS: u64 = 1 << 16;
+
+/// Reads and resolves a job file. Paths in it are relative to its directory.
+///
+/// # Errors
+/// If it cannot be read, or as [`parse`].
+pub fn read(path: &Path) -> Result<JobSpec, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
+}
+
+/// Resolves the text of a job file. `file_name` names it in errors and, without its ending, names a job that has no
+/// name; relative paths in it start at `base_dir`.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, ConfigError> {
+    let document = Document::parse(text, file_name)?;
+    let raw = RawJob::of(&document)?;
+    let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let (model, format) = (model(&raw.model)?, format(&raw.data)?);
+    if format == DataFormat::Text && vocab_of(&model) < 256 {
+        return Err(refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""));
+    }
+    let data = data(&raw.data, format, base_dir)?;
+    let train = train(&raw.train, &data)?;
+    let parallel = parallel(&raw.parallel, &model, &train)?;
+    Ok(JobSpec {
+        name: raw.name.map_or_else(stem, |found| found.value),
+        seed: raw.seed.map_or(1, |found| found.value),
+        elastic: elastic(&raw.elastic)?,
+        model,
+        data,
+        train,
+        parallel,
+    })
+}
+
+fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
+    let kind = required(&raw.section, "kind", &raw.kind, "\"gpt2\"")?;
+    if kind.value != "gpt2" {
+        return Err(kind.refuse("\"gpt2\""));
+    }
+    let size = |key, found: &Option<Found<u64>>, allowed: RangeInclusive<u64>| {
+        let found = required(&raw.section, key, found, &whole(&allowed))?;
+        within(found, &allowed).map(|value| value as u32)
+    };
+    let layers = size("layers", &raw.layers, 1..=1024)?;
+    let width = size("width", &raw.width, 16..=65_536)?;
+    let heads = size("heads", &raw.heads, 1..=1024)?;
+    let context = size("context", &raw.context, 1..=65_536)?;
+    if width % 16 != 0 {
+        return Err(refuse(&raw.width, "a multiple of 16"));
+    }
+    if width % heads != 0 {
+        return Err(refuse(&raw.heads, format!("a number that divides model.width = {width}")));
+    }
+    let vocab = match raw.vocab.as_ref().map(|found| (found, found.value)) {
+        None | Some((_, Vocab::Bytes)) => 256,
+        Some((_, Vocab::Tokens(tokens))) if (2..=MOST_TOKENS).contains(&tokens) => tokens as u32,
+        Some((found, Vocab::Tokens(_))) => {
+            return Err(found.refuse(format!("\"bytes\" or {}", whole(&(2..=MOST_TOKENS)))));
+        }
+    };
+    Ok(ModelSpec::Gpt2(Gpt2Spec {
+        layers,
+        heads,
+        width,
+        context,
+        vocab,
+        dropout: real(&raw.dropout, 0.0, |p| (0.0..1.0).contains(&p), "a number from 0, below 1")? as f32,
+        layer_norm_epsilon: positive(&raw.layer_norm_epsilon, 1e-5)? as f32,
+        init_range: positive(&raw.init_range, 0.02)? as f32,
+    }))
+}
+
+fn vocab_of(model: &ModelSpec) -> u32 {
+    match model {
+        ModelSpec::Gpt2(spec) => spec.vocab,
+    }
+}
+
+fn blocks_of(model: &ModelSpec) -> u64 {
+    match model {
+        ModelSpec::Gpt2(spec) => u64::from(spec.layers) + 2,
+    }
+}
+
+fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {
+    const ALLOWED: &str = "\"text\" (UTF-8 as bytes), \"nanogpt\" (u16 tokens) or \"llmc\" (header 20240520)";
+    let kind = required(&raw.section, "kind", &raw.kind, ALLOWED)?;
+    match kind.value.as_str() {
+        "text" => Ok(DataFormat::Text),
+        "nanogpt" => Ok(DataFormat::NanoGpt),
+        "llmc" => Ok(DataFormat::LlmC),
+        _ => Err(kind.refuse(ALLOWED)),
+    }
+}
+
+fn data(raw: &RawData<'_>, format: DataFormat, base_dir: &Path) -> Result<DataSpec, ConfigError> {
+    let path = required(&raw.section, "path", &raw.path, "a file, or for text a directory")?;
+    let validation = match raw.validation.as_ref().map(|found| (found, &found.value)) {
+        None => Validation::Tail { fraction: 0.1 },
+        Some((_, Held::Path(path))) => Validation::Path(base_dir.join(path)),
+        Some((_, Held::Share(fraction))) if (0.0..=0.5).contains(fraction) => Validation::Tail { fraction: *fraction },
+        Some((found, Held::Share(_))) => {
+            return Err(found.refuse("a share of the tokens from 0 to 0.5, or a path in quotes"));
+        }
+    };
+    Ok(DataSpec { format, path: base_dir.join(&path.value), validation })
+}
+
+fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> {
+    let most_steps = 1..=1_000_000_000;
+    let steps = within(required(&raw.section, "steps", &raw.steps, &whole(&most_steps))?, &most_steps)?;
+    let global_batch = count(&raw.global_batch, 32, 1..=1 << 20)?;
+    let micro_batch = count(&raw.micro_batch, global_batch.min(4), 1..=global_batch)?;
+    let peak = positive(&raw.learning_rate, 6e-4)?;
+    let floor = format!("a number from 0 to train.learning_rate = {peak}");
+    let decay = "a number from 0, below 1";
+    let clip = match raw.clip.as_ref().map(|found| (found, found.value)) {
+        None => Some(1.0),
+        Some((_, OrNone(None))) => None,
+        Some((_, OrNone(Some(norm)))) if norm > 0.0 => Some(norm as f32),
+        Some((found, OrNone(Some(_)))) => return Err(found.refuse("a number above 0, or \"none\"")),
+    };
+    Ok(TrainSpec {
+        steps,
+        global_batch: global_batch as u32,
+        micro_batch: micro_batch as u32,
+        optimizer: AdamWSpec {
+            beta1: real(&raw.beta1, 0.9, |b| (0.0..1.0).contains(&b), decay)? as f32,
+            beta2: real(&raw.beta2, 0.95, |b| (0.0..1.0).contains(&b), decay)? as f32,
+            epsilon: positive(&raw.epsilon, 1e-8)? as f32,
+            weight_decay: real(&raw.weight_decay, 0.1, |d| d >= 0.0, "a number from 0")? as f32,
+        },
+        schedule: LrSpec {
+            peak,
+            minimum: real(&raw.minimum_learning_rate, peak / 10.0, |lr| (0.0..=peak).contains(&lr), &floor)?,
+            warmup: count(&raw.warmup_steps, (steps / 10).min(100), 0..=steps)?,
+        },
+        clip,
+        evaluate: evaluate(raw, data, steps)?,
+    })
+}
+
+fn evaluate(raw: &RawTrain<'_>, data: &DataSpec, steps: u64) -> Result<Option<EvalSpec>, ConfigError> {
+    let none_held = data.validation == Validation::Tail { fraction: 0.0 };
+    let default = if none_held { 0 } else { steps.div_ceil(10) };
+    let every = count(&raw.eval_every, default, 0..=1_000_000_000)?;
+    let samples = count(&raw.eval_samples, 32, 1..=1 << 20)? as u32;
+    if none_held && every > 0 {
+        return Err(refuse(&raw.eval_every, "0, because data.validation = 0 keeps no tokens for it"));
+    }
+    Ok((every > 0).then_some(EvalSpec { every, samples }))
+}
+
+fn parallel(raw: &RawParallel<'_>, model: &ModelSpec, train: &TrainSpec) -> Result<ParallelSpec, ConfigError> {
+    let (global, micro) = (u64::from(train.global_batch), u64::from(train.micro_batch));
+    let lanes = auto(&raw.virtual_replicas, 1..=global, "samples in train.global_batch")?;
+    let lanes = match lanes {
+        Auto::Auto => global.div_ceil(micro).min(8) as u32,
+        Auto::Set(lanes) => lanes,
+    };
+    let schedules = "\"auto\", \"1f1b\" or \"gpipe\"";
+    let schedule = match raw.schedule.as_ref().map(|found| (found, found.value.as_str())) {
+        None | Some((_, "auto" | "1f1b")) => Schedule::OneFOneB,
+        Some((_, "gpipe")) => Schedule::GPipe,
+        Some((found, _)) => return Err(found.refuse(schedules)),
+    };
+    Ok(ParallelSpec {
+        pipeline: auto(&raw.pipeline, 1..=blocks_of(model), "blocks of the model")?,
+        data: auto(&raw.data, 1..=u64::from(lanes), "virtual replicas")?,
+        virtual_replicas: lanes,
+        schedule,
+        fixed: match raw.fixed.as_ref().map(|found| found.value) {
+            None | Some(Auto::Auto) => false,
+            Some(Auto::Set(fixed)) => fixed,
+        },
+    })
+}
+
+fn elastic(raw: &RawElastic<'_>) -> Result<ElasticSpec, ConfigError> {
+    let on_loss = match raw.on_loss.as_ref().map(|found| (found, found.value.as_str())) {
+        None | Some((_, "rollback")) => OnLoss::Rollback,
+        Some((_, "halt")) => OnLoss::Halt,
+        Some((found, _)) => return Err(found.refuse("\"rollback\" or \"halt\"")),
+    };
+    Ok(ElasticSpec { redundancy: count(&raw.redundancy, 1, 0..=15)? as u32, on_loss })
+}
+
+fn required<'f, T>(
+    section: &Section<'_>,
+    key: &str,
+    found: &'f Option<Found<T>>,
+    allowed: &str,
+) -> Result<&'f Found<T>, ConfigError> {
+    found.as_ref().ok_or_else(|| section.missing(key, allowed))
+}
+
+fn within(found: &Found<u64>, allowed: &RangeInclusive<u64>) -> Result<u64, ConfigError> {
+    if allowed.contains(&found.value) { Ok(found.value) } else { Err(found.refuse(whole(allowed))) }
+}
+
+fn count(found: &Option<Found<u64>>, default: u64, allowed: RangeInclusive<u64>) -> Result<u64, ConfigError> {
+    found.as_ref().map_or(Ok(default), |found| within(found, &allowed))
+}
+
+fn real(
+    found: &Option<Found<f64>>,
+    default: f64,
+    good: impl Fn(f64) -> bool,
+    allowed: &str,
+) -> Result<f64, ConfigError> {
+    match found {
+        None => Ok(default),
+        Some(found) if good(found.value) => Ok(found.value),
+        Some(found) => Err(found.refuse(allowed.to_owned())),
+    }
+}
+
+fn positive(found: &Option<Found<f64>>, default: f64) -> Result<f64, ConfigError> {
+    // The smallest positive f32: anything below would round to zero.
+    real(found, default, |x| x >= f64::from(f32::MIN_POSITIVE), "a number above 0")
+}
+
+fn auto(found: &Option<Found<Auto<u64>>>, allowed: RangeInclusive<u64>, of: &str) -> Result<Auto<u32>, ConfigError> {
+    match found.as_ref().map(|found| (found, found.value)) {
+        None | Some((_, Auto::Auto)) => Ok(Auto::Auto),
+        Some((_, Auto::Set(value))) if allowed.contains(&value) => Ok(Auto::Set(value as u32)),
+        Some((found, Auto::Set(_))) => Err(found.refuse(format!("\"auto\" or {} ({of})", whole(&allowed)))),
+    }
+}
+
+fn whole(range: &RangeInclusive<u64>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
+}
+
+/// The error for a key that only its own value can have broken: it is there, because its default is allowed.
+fn refuse<T>(found: &Option<Found<T>>, allowed: impl Into<std::borrow::Cow<'static, str>>) -> ConfigError {
+    found.as_ref().expect("CF-1 (defaults are allowed values)").refuse(allowed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! `node.toml`: what one worker daemon offers and whom it joins.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{Document, Found};
+use crate::error::ConfigError;
+use crate::raw::RawNode;
+use crate::units::Bytes;
+
+/// Everything a node file says, resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Unique in the cluster; its certificate carries it.
+    pub name: String,
+    /// Where peers reach its transport; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The coordinator's transport.
+    pub join: SocketAddr,
+    /// What its arenas may hold, all tiers together.
+    pub memory: Bytes,
+    /// Compute threads.
+    pub threads: u32,
+    /// Where written pieces go. Absolute once resolved.
+    pub data_dir: PathBuf,
+}
+
+/// Reads and resolves a node file. Paths in it are relative to its directory.
+///
+/// # Errors
+/// If it cannot be read, or as [`parse`].
+pub fn read(path: &Path) -> Result<NodeSpec, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
+}
+
+/// Resolves the text of a node file; `file_name` names it in errors.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<NodeSpec, ConfigError> {
+    let document = Document::parse(text, file_name)?;
+    let raw = RawNode::of(&document)?;
+    let name = raw.name.as_ref().ok_or_else(|| raw.section.missing("name", NAME))?;
+    if !is_name(&name.value) {
+        return Err(name.refuse(NAME));
+    }
+    let join = raw.join.as_ref().ok_or_else(|| raw.section.missing("join", ADDRESS))?;
+    let least = Bytes(16 << 20);
+    Ok(NodeSpec {
+        name: name.value.clone(),
+        listen: raw.listen.as_ref().map_or(Ok(SocketAddr::from(([127, 0, 0, 1], 0))), address)?,
+        join: address(join)?,
+        memory: match &raw.memory {
+            None => Bytes(2 << 30),
+            Some(found) if found.value >= least => found.value,
+            Some(found) => return Err(found.refuse(format!("at least {least}"))),
+        },
+        threads: match &raw.threads {
+            None => 1,
+            Some(found) if (1..=1024).contains(&found.value) => found.value as u32,
+            Some(found) => return Err(found.refuse("a whole number from 1 to 1024")),
+        },
+        data_dir: base_dir.join(raw.data_dir.as_ref().map_or("data", |found| found.value.as_str())),
+    })
+}
+
+/// The text of a node file that resolves to `spec`.
+#[must_use]
+pub fn render(spec: &NodeSpec) -> String {
+    let mut table = toml::Table::new();
+    table.insert("name".into(), spec.name.clone().into());
+    table.insert("listen".into(), spec.listen.to_string().into());
+    table.insert("join".into(), spec.join.to_string().into());
+    table.insert("memory".into(), format!("{}B", spec.memory.0).into());
+    table.insert("threads".into(), i64::from(spec.threads).into());
+    table.insert("data_dir".into(), spec.data_dir.display().to_string().into());
+    table.to_string()
+}
+
+const NAME: &str = "1 to 63 of a-z, 0-9 and -, starting with a letter";
+const ADDRESS: &str = "an address with port, such as \"127.0.0.1:4700\"";
+
+/// Whether a node can be called so: it becomes a directory and a DNS name in a certificate.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn address(found: &Found<String>) -> Result<SocketAddr, ConfigError> {
+    found.value.parse().map_err(|_| found.refuse(ADDRESS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_here(text: &str) -> Result<NodeSpec, ConfigError> {
+        parse(text, "node.toml", Path::new("/n1"))
+    }
+
+    #[test]
+    fn defaults_and_round_trip() {
+        let spec = parse_here("name = \"w1\"\njoin = \"127.0.0.1:4700\"").expect("minimal file");
+        assert_eq!((spec.memory, spec.threads, spec.listen.port()), (Bytes(2 << 30), 1, 0));
+        assert_eq!(spec.data_dir, Path::new("/n1/data"));
+        assert_eq!(parse_here(&render(&spec)).expect("rendered file"), spec);
+    }
+
+    #[test]
+    fn errors_name_line_and_key() {
+        let base = "name = \"w1\"\njoin = \"127.0.0.1:4700\"\n";
+        let cases = [
+            ("join = \"127.0.0.1:4700\"".to_owned(), "node.toml: `name` is missing"),
+            ("name = \"W 1\"\njoin = \"127.0.0.1:1\"".to_owned(), "node.toml:1: `name` is \"W 1\"; allowed: 1 to 63"),
+            (format!("{base}memory = 2"), "node.toml:3: `memory` is 2; allowed: a size with its unit"),
+            (format!("{base}memory = \"1KiB\""), "node.toml:3: `memory` is \"1KiB\"; allowed: at least 16.0 MiB"),
+            (format!("{base}listen = \"here\""), "node.toml:3: `listen` is \"here\"; allowed: an address with port"),
+            (format!("{base}memroy = \"2GiB\""), "node.toml:3: `memroy` is not a known key, did you mean `memory`?"),
+        ];
+        for (text, message) in cases {
+            let error = parse_here(&text).expect_err(&text).to_string();
+            assert!(error.starts_with(message), "{error}\nexpected {message}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Job files that come with the program. Whoever runs one says which data it reads.
+
+use std::path::Path;
+
+use crate::job;
+use crate::spec::JobSpec;
+
+/// Every preset: its name and its text.
+pub const ALL: [(&str, &str); 2] =
+    [("demo", include_str!("../presets/demo.toml")), ("bench-s", include_str!("../presets/bench-s.toml"))];
+
+/// The preset of this name, reading text from `data`; none if there is none of this name.
+///
+/// # Panics
+/// If its file does not parse, which a test excludes.
+#[must_use]
+pub fn preset(name: &str, data: &Path) -> Option<JobSpec> {
+    let (name, text) = ALL.iter().find(|(known, _)| *known == name)?;
+    let mut spec = job::parse(text, &format!("{name}.toml"), data).expect("CF-2 (every preset parses)");
+    data.clone_into(&mut spec.data.path);
+    Some(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Auto, Gpt2Spec, ModelSpec};
+
+    fn gpt2(spec: &JobSpec) -> &Gpt2Spec {
+        match &spec.model {
+            ModelSpec::Gpt2(spec) => spec,
+        }
+    }
+
+    #[test]
+    fn every_preset_parses() {
+        for (name, _) in ALL {
+            let spec = preset(name, Path::new("/text")).expect("known preset");
+            assert_eq!(spec.name, name);
+            assert_eq!(spec.data.path, Path::new("/text"));
+        }
+        assert_eq!(preset("no-such-preset", Path::new("/text")), None);
+    }
+
+    #[test]
+    fn the_sizes_that_are_promised() {
+        let demo = preset("demo", Path::new("/text")).expect("known preset");
+        assert_eq!((demo.parallel.pipeline, demo.parallel.data), (Auto::Set(2), Auto::Set(2)));
+        assert_eq!((demo.train.steps, gpt2(&demo).vocab), (60, 256));
+        let bench = preset("bench-s", Path::new("/text")).expect("known preset");
+        let model = gpt2(&bench);
+        assert_eq!((model.layers, model.heads, model.width, model.context, model.vocab), (6, 6, 384, 256, 256));
+        assert_eq!(bench.train.micro_batch, 8);
+    }
+}

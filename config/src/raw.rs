@@ -1,0 +1,85 @@
+//! A file as typed: every key optional, every unknown key refused.
+
+use crate::document::{Document, Found, Section};
+use crate::error::ConfigError;
+use crate::spec::Auto;
+use crate::units::Bytes;
+use crate::value::{Held, OrNone, Vocab};
+
+/// Declares a section: its keys are the fields, and no others are let in.
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($key:ident: $type:ty),* $(,)? } $({ $($part:ident: $section:ident),* $(,)? })?) => {
+        $(#[$doc])*
+        pub(crate) struct $name<'d> {
+            #[allow(dead_code, reason = "only a section with a key that has no default asks for its place")]
+            pub(crate) section: Section<'d>,
+            $(pub(crate) $key: Option<Found<$type>>,)*
+            $($(pub(crate) $part: $section<'d>,)*)?
+        }
+
+        impl<'d> $name<'d> {
+            const KEYS: &'static [&'static str] = &[$(stringify!($key),)* $($(stringify!($part),)*)?];
+
+            fn read(section: Section<'d>) -> Result<Self, ConfigError> {
+                section.refuse_unknown(Self::KEYS)?;
+                Ok(Self {
+                    $($key: section.get(stringify!($key))?,)*
+                    $($($part: $section::read(section.section(stringify!($part))?)?,)*)?
+                    section,
+                })
+            }
+
+            /// Reads a whole file.
+            #[allow(dead_code, reason = "only files as a whole start here")]
+            pub(crate) fn of(document: &'d Document<'_>) -> Result<Self, ConfigError> {
+                Self::read(document.top())
+            }
+        }
+    };
+}
+
+section! {
+    /// `job.toml`.
+    RawJob { name: String, seed: u64 }
+    { model: RawModel, data: RawData, train: RawTrain, parallel: RawParallel, elastic: RawElastic }
+}
+
+section! {
+    /// `[model]`.
+    RawModel {
+        kind: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
+        dropout: f64, layer_norm_epsilon: f64, init_range: f64,
+    }
+}
+
+section! {
+    /// `[data]`.
+    RawData { kind: String, path: String, validation: Held }
+}
+
+section! {
+    /// `[train]`.
+    RawTrain {
+        steps: u64, global_batch: u64, micro_batch: u64,
+        learning_rate: f64, minimum_learning_rate: f64, warmup_steps: u64,
+        beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64, clip: OrNone,
+        eval_every: u64, eval_samples: u64,
+    }
+}
+
+section! {
+    /// `[parallel]`; every key may be `"auto"`.
+    RawParallel {
+        pipeline: Auto<u64>, data: Auto<u64>, virtual_replicas: Auto<u64>, schedule: String, fixed: Auto<bool>,
+    }
+}
+
+section! {
+    /// `[elastic]`.
+    RawElastic { redundancy: u64, on_loss: String }
+}
+
+section! {
+    /// `node.toml`.
+    RawNode { name: String, listen: String, join: String, memory: Bytes, threads: u64, data_dir: String }
+}
