@@ -1,0 +1,138 @@
+//! The house keeps its shape: arrows between crates, who may name which library, how long a file may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crate, directory, what it may use of ours.
+const ARROWS: [(&str, &str, &[&str]); 9] = [
+    ("shoal-exact", "kernels/exact", &[]),
+    ("shoal-config", "config", &[]),
+    ("shoal-plan", "actors/plan", &["exact", "config"]),
+    ("shoal-kernels", "kernels", &["exact"]),
+    ("shoal-model", "kernels/model", &["exact", "kernels", "plan", "config"]),
+    ("shoal-wire", "actors/wire", &["exact", "plan", "config"]),
+    ("shoal-actors", "actors", &["exact", "wire", "plan", "model", "kernels", "config"]),
+    ("shoal-daemon", "daemon", &["exact", "actors", "wire", "plan", "model", "kernels", "config"]),
+    ("shoal-ctl", "ctl", &["wire", "plan", "config", "daemon"]),
+];
+
+/// Library, and the directories (of production code) that may name it.
+const ONLY: [(&str, &[&str]); 6] = [
+    ("cudarc", &["kernels/src"]),
+    ("quinn", &["actors/src/transport"]),
+    ("rustls", &["actors/src/transport"]),
+    ("sled", &["daemon/src/store"]),
+    ("ractor", &["actors/src", "daemon/src"]),
+    ("gemm", &["kernels/src", "kernels/benches"]),
+];
+
+/// `plan` decides; none of these may be reachable from it.
+const IMPURE: [&str; 10] =
+    ["tokio", "ractor", "quinn", "sled", "cudarc", "rand", "getrandom", "mio", "socket2", "rayon"];
+
+/// Lines at which a file is split.
+const LONGEST: usize = 400;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the workspace").to_owned()
+}
+
+fn dependencies(manifest: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(manifest).expect("manifest");
+    let manifest: toml::Table = text.parse().expect("manifest is TOML");
+    let table = manifest.get("dependencies").and_then(|d| d.as_table()).cloned().unwrap_or_default();
+    table.keys().cloned().collect()
+}
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() && name != "target" && name != ".git" {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn arrows_point_down() {
+    let mut wrong = Vec::new();
+    for (name, dir, allowed) in ARROWS {
+        for used in dependencies(&root().join(dir).join("Cargo.toml")) {
+            if let Some(ours) = used.strip_prefix("shoal-")
+                && !allowed.contains(&ours)
+            {
+                wrong.push(format!("{name} -> {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that ARCHITECTURE.md does not have: {wrong:?}");
+}
+
+#[test]
+fn plan_is_pure() {
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "-p", "shoal-plan", "-e", "normal", "--prefix", "none"])
+        .current_dir(root())
+        .output()
+        .expect("cargo tree");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).expect("utf-8");
+    let names: BTreeSet<&str> = tree.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    let found: Vec<_> = IMPURE.iter().filter(|n| names.contains(**n)).collect();
+    assert!(names.contains("shoal-plan") && found.is_empty(), "plan reaches {found:?}");
+
+    let mut files = Vec::new();
+    sources(&root().join("actors/plan/src"), &mut files);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        for banned in
+            ["std::time::Instant", "std::time::SystemTime", "std::fs", "std::net", "std::thread", "std::process"]
+        {
+            let production = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let test_file = file.components().any(|c| c.as_os_str() == "tests") || file.ends_with("tests.rs");
+            assert!(test_file || !production.contains(banned), "{} names {banned}", file.display());
+        }
+    }
+}
+
+#[test]
+fn libraries_stay_in_their_rooms() {
+    let mut files = Vec::new();
+    for (_, dir, _) in ARROWS {
+        sources(&root().join(dir).join("src"), &mut files);
+    }
+    let mut wrong = BTreeMap::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        let relative = file.strip_prefix(root()).expect("below the root").to_owned();
+        for (library, rooms) in ONLY {
+            let named = text.lines().any(|line| {
+                let code = line.trim_start();
+                !code.starts_with("//")
+                    && (code.contains(&format!("{library}::")) || code.contains(&format!("use {library};")))
+            });
+            if named && !rooms.iter().any(|room| relative.starts_with(room)) {
+                wrong.insert(relative.clone(), library);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "libraries named outside their rooms: {wrong:?}");
+}
+
+#[test]
+fn rooms_are_small() {
+    let mut files = Vec::new();
+    sources(&root(), &mut files);
+    let long: Vec<_> = files
+        .iter()
+        .map(|f| {
+            (f.strip_prefix(root()).expect("below the root"), fs::read_to_string(f).expect("source").lines().count())
+        })
+        .filter(|(_, lines)| *lines > LONGEST)
+        .collect();
+    assert!(long.is_empty(), "split by concept: {long:?}");
+}
