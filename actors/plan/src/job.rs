@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
+use shoal_config::spec::TrainSpec;
 
 use crate::ids::Digest;
 
@@ -23,4 +24,16 @@ pub struct DataFacts {
     pub train_tokens: u64,
     /// Validation tokens.
     pub validation_tokens: u64,
+}
+
+impl Job {
+    /// The hash that the ledger chain starts from: everything that enters bits and nothing else. Layout, redundancy,
+    /// validation and where the data lies do not.
+    #[must_use]
+    pub fn genesis(&self) -> Digest {
+        let spec = &self.spec;
+        let train = TrainSpec { evaluate: None, ..spec.train.clone() };
+        let facts = (spec.seed, &spec.model, &self.data, train, spec.parallel.virtual_replicas);
+        Digest::of(format!("shoal job 1 {facts:?}").as_bytes())
+    }
 }

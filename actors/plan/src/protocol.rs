@@ -211,6 +211,8 @@ pub struct Inventory {
     pub generation: Generation,
     /// The highest generation it had seen before.
     pub seen: Generation,
+    /// The generation of the deployment it last became, the lowest if none: state from before a rollback is refused.
+    pub adopted: Generation,
     /// State, complete in weights and both moments.
     pub holdings: Vec<Holding>,
     /// Ledger entries it keeps, ascending.
