@@ -6,3 +6,6 @@
 pub mod api;
 pub mod control;
 pub mod data;
+pub mod frame;
+
+pub use frame::{DecodeError, EncodeError};

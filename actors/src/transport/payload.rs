@@ -1,0 +1,173 @@
+//! Bulk elements on their way from one arena to another: no copy on the sending side, one on the receiving side.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shoal_wire::data::Header;
+
+/// Elements that outlive a transfer, in whatever keeps them.
+pub trait BulkSource: Send + Sync + 'static {
+    /// All of them.
+    fn elements(&self) -> &[f32];
+}
+
+impl BulkSource for Vec<f32> {
+    fn elements(&self) -> &[f32] {
+        self
+    }
+}
+
+/// Ranges of a shared buffer, sent one after the other.
+#[derive(Clone)]
+pub struct Payload {
+    source: Arc<dyn BulkSource>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Payload {
+    /// A whole buffer.
+    #[must_use]
+    pub fn whole(source: Arc<dyn BulkSource>) -> Self {
+        let ranges = vec![0..source.elements().len()];
+        Self { source, ranges }
+    }
+
+    /// Some ranges of a buffer.
+    ///
+    /// # Panics
+    /// If a range lies outside the buffer.
+    #[must_use]
+    pub fn ranges(source: Arc<dyn BulkSource>, ranges: Vec<Range<usize>>) -> Self {
+        let len = source.elements().len();
+        for range in &ranges {
+            assert!(
+                range.start <= range.end && range.end <= len,
+                "TP-1 (ranges lie in the buffer): {range:?} of {len}"
+            );
+        }
+        Self { source, ranges }
+    }
+
+    /// Elements in all ranges.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.ranges.iter().map(|r| r.len() as u64).sum()
+    }
+
+    /// The ranges as little-endian bytes that share the buffer: it is free again once they are dropped.
+    pub(super) fn chunks(&self) -> Vec<Bytes> {
+        self.ranges
+            .iter()
+            .filter(|range| !range.is_empty())
+            .map(|range| Bytes::from_owner(Held { source: Arc::clone(&self.source), range: range.clone() }))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} elements in {} ranges)", self.elements(), self.ranges.len())
+    }
+}
+
+struct Held {
+    source: Arc<dyn BulkSource>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.source.elements()[self.range.clone()])
+    }
+}
+
+/// A buffer that a transfer fills.
+pub trait BulkTarget: Any + Send {
+    /// All of it; as long as the header says.
+    fn elements_mut(&mut self) -> &mut [f32];
+    /// To get the concrete buffer back: `*buffer.into_any().downcast::<B>()`.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+impl BulkTarget for Vec<f32> {
+    fn elements_mut(&mut self) -> &mut [f32] {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+impl fmt::Debug for dyn BulkTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BulkTarget")
+    }
+}
+
+/// Where the elements of one transfer go.
+pub type Destination = Box<dyn BulkTarget>;
+
+/// Says where received elements go. Called on the transport's thread: it must not wait.
+pub trait BulkSink: Send + Sync + 'static {
+    /// A buffer of exactly `header.elements` elements, or why the transfer is unwanted. The header is bounded and names
+    /// the peer that sent it; generation, job, purpose and size are for the sink to judge.
+    ///
+    /// # Errors
+    /// The transfer is stopped at its sender, which gets the reason; the connection goes on.
+    fn accept(&self, header: &Header) -> Result<Destination, Refused>;
+}
+
+/// A sink that wants nothing: for a process without tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct NoBulk;
+
+impl BulkSink for NoBulk {
+    fn accept(&self, _: &Header) -> Result<Destination, Refused> {
+        Err(Refused::Unknown)
+    }
+}
+
+/// Why a transfer is unwanted. Crosses the wire as the code of the stopped stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It belongs to an older generation.
+    #[error("it belongs to a generation that is over")]
+    Stale,
+    /// Nobody here expects it.
+    #[error("nobody expects it")]
+    Unknown,
+    /// The arena has no room for it.
+    #[error("there is no room for it")]
+    NoRoom,
+    /// The header is too long, cannot be read, or claims another sender.
+    #[error("its header is not valid")]
+    Header,
+    /// There are more, or fewer, elements than the header says.
+    #[error("it has another length than its header says")]
+    Length,
+}
+
+impl Refused {
+    const ALL: [Self; 5] = [Self::Stale, Self::Unknown, Self::NoRoom, Self::Header, Self::Length];
+
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::Stale => 1,
+            Self::Unknown => 2,
+            Self::NoRoom => 3,
+            Self::Header => 4,
+            Self::Length => 5,
+        }
+    }
+
+    pub(super) fn of_code(code: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|refused| u64::from(refused.code()) == code)
+    }
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("bulk elements are sent as they lie in memory, which must be little-endian");
