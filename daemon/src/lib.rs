@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod role;
 pub mod run;
+pub mod store;
 
 pub use role::{CoordinatorConfig, Role, WorkerConfig};
 pub use run::{DaemonError, run};

@@ -1,6 +1,9 @@
 //! JSON of the coordinator's HTTP interface, and of `shoalctl --json`.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::JobSpec;
+use shoal_plan::layout::Plan;
+use shoal_plan::ledger::LedgerEntry;
 
 /// Version in the path: `/v1/...`.
 pub const VERSION: u16 = 1;
@@ -225,4 +228,60 @@ pub struct TrafficLine {
     pub bytes_received: u64,
     /// Messages received.
     pub messages_received: u64,
+}
+
+/// Body of `POST /v1/jobs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubmitRequest {
+    /// The job; its paths are absolute.
+    pub spec: JobSpec,
+}
+
+/// Answer to a submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmitAnswer {
+    /// Id of the job, e.g. `j1`.
+    pub job: String,
+}
+
+/// Body of `pause`, `digest` and `write`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AtStep {
+    /// Committed step to act at; the next commit if none.
+    pub at: Option<u64>,
+}
+
+/// Body of `chaos/panic-stage`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PanicStage {
+    /// Name or id of the node.
+    pub node: String,
+}
+
+/// `GET /v1/jobs/{id}/plan`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanAnswer {
+    /// Generation the plan was made under.
+    pub generation: String,
+    /// The plan, once there is one.
+    pub plan: Option<Plan>,
+    /// For people.
+    pub text: String,
+}
+
+/// One line of `GET /v1/jobs/{id}/ledger`: a commit record with annotations that do not enter its hash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// The record.
+    #[serde(flatten)]
+    pub entry: LedgerEntry,
+    /// Its hash, hexadecimal.
+    pub hash: String,
+    /// Mean loss per token.
+    pub mean_loss: f64,
+    /// Generation it was committed under.
+    pub generation: String,
+    /// Milliseconds since 1970.
+    pub committed_at_ms: u64,
 }

@@ -1,0 +1,111 @@
+//! What the coordinator needs of a store.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use shoal_plan::ids::JobId;
+use shoal_wire::journal::{Counter, Entry, Line};
+
+/// A store of [`Entry`]s. Shared: one thread may flush while another appends.
+pub trait Journal: Send + Sync + 'static {
+    /// Everything kept, in order of key: counters, jobs, lines of each job by number.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn load(&self) -> Result<Vec<Entry>, JournalError>;
+
+    /// Keeps an entry, in place of the one with the same key. A line takes microseconds; it is durable after the next
+    /// [`Journal::flush`].
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    fn append(&self, entry: &Entry) -> Result<(), JournalError>;
+
+    /// Makes everything appended before the call durable. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If that cannot be promised.
+    fn flush(&self) -> Result<(), JournalError>;
+}
+
+/// Why the coordinator's state could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Reading failed.
+    #[error("the coordinator's journal cannot be read")]
+    Load(#[source] Box<dyn Error + Send + Sync>),
+    /// Writing failed.
+    #[error("the coordinator's journal cannot be written")]
+    Append(#[source] Box<dyn Error + Send + Sync>),
+    /// It could not be made durable.
+    #[error("the coordinator's journal cannot be made durable")]
+    Flush(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// The state of a coordinator that ran before, or of none.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Value of every counter that was raised.
+    pub counters: BTreeMap<Counter, u64>,
+    /// Every job with its lines, in order of id.
+    pub jobs: BTreeMap<JobId, (std::sync::Arc<shoal_plan::job::Job>, Vec<Line>)>,
+}
+
+impl Restored {
+    /// Folds the entries of a store. A line without its job is dropped: the job's submission was never acknowledged.
+    #[must_use]
+    pub fn from_entries(entries: Vec<Entry>) -> Self {
+        let mut restored = Self::default();
+        for entry in entries {
+            match entry {
+                Entry::Counter { counter, value } => {
+                    restored.counters.insert(counter, value);
+                }
+                Entry::Job { id, job } => {
+                    restored.jobs.insert(id, (job, Vec::new()));
+                }
+                Entry::Line { job, number: _, line } => {
+                    if let Some((_, lines)) = restored.jobs.get_mut(&job) {
+                        lines.push(line);
+                    }
+                }
+            }
+        }
+        restored
+    }
+
+    /// A counter's value, 0 if it was never raised.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters.get(&counter).copied().unwrap_or(0)
+    }
+}
+
+/// A journal in memory, for clusters that live within one process (tests, simulations). It outlives the coordinator that
+/// uses it, not the process.
+#[derive(Debug, Default)]
+pub struct MemoryJournal {
+    entries: Mutex<BTreeMap<Vec<u8>, Entry>>,
+}
+
+impl MemoryJournal {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn load(&self) -> Result<Vec<Entry>, JournalError> {
+        Ok(self.entries().values().cloned().collect())
+    }
+
+    fn append(&self, entry: &Entry) -> Result<(), JournalError> {
+        self.entries().insert(entry.key(), entry.clone());
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! The coordinator.
+
+mod journal;
+
+pub use journal::{Journal, JournalError, MemoryJournal, Restored};

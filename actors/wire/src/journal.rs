@@ -1,0 +1,74 @@
+//! What the coordinator keeps: one entry a change, each found again under a key of its own.
+//!
+//! The store holds the newest entry of every key; a second copy is the plain sequence of entries. Folding the sequence
+//! gives the store, so either can be rebuilt from the other.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use shoal_plan::engine::Record;
+use shoal_plan::ids::JobId;
+use shoal_plan::job::Job;
+
+/// Version of everything in this module, in front of every stored value.
+pub const VERSION: u16 = 1;
+
+/// One change of the coordinator's state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Entry {
+    /// A counter was raised.
+    Counter {
+        /// Which.
+        counter: Counter,
+        /// To what.
+        value: u64,
+    },
+    /// A job was submitted.
+    Job {
+        /// Its id.
+        id: JobId,
+        /// What it is.
+        job: Arc<Job>,
+    },
+    /// A job's journal grew by a line.
+    Line {
+        /// Whose.
+        job: JobId,
+        /// Counted from 0 within the job.
+        number: u64,
+        /// The line.
+        line: Line,
+    },
+}
+
+/// Numbers that are never given out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Counter {
+    /// Coordinator starts so far.
+    Incarnation,
+    /// Node ids given out so far.
+    Nodes,
+    /// Job ids given out so far.
+    Jobs,
+}
+
+/// One line of a job's journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// What the engine said.
+    pub record: Record,
+}
+
+impl Entry {
+    /// The key that a newer entry of the same thing replaces. Lines of a job sort by number.
+    #[must_use]
+    pub fn key(&self) -> Vec<u8> {
+        match self {
+            Self::Counter { counter, .. } => vec![b'c', *counter as u8],
+            Self::Job { id, .. } => [&b"j"[..], &id.0.to_be_bytes()].concat(),
+            Self::Line { job, number, .. } => [&b"l"[..], &job.0.to_be_bytes(), &number.to_be_bytes()].concat(),
+        }
+    }
+}
