@@ -4,8 +4,10 @@
 //! `Prepared` reports and the operator commands with an effective step. Generation, layout and node never enter it.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::JobSpec;
 use shoal_exact::ExactSum;
 
+use crate::batch::context;
 use crate::ids::Digest;
 
 /// A state of the job: how many steps, and the chain of records that led there. A bare step number is not enough: a
@@ -64,6 +66,14 @@ pub struct UpdateScalars {
     pub step_size: u32,
     /// sqrt(1 - beta2^t).
     pub root_correction: u32,
+}
+
+/// Factor of every gradient in a step, a job constant: 2^-ceil(log2(tokens of a full global batch)), so that sums over many
+/// tokens stay in range. The ledger's norm and [`UpdateScalars::scale`] speak of gradients with this factor.
+#[must_use]
+pub fn backward_seed(spec: &JobSpec) -> f32 {
+    let tokens = u64::from(spec.train.global_batch) * context(spec);
+    1.0 / tokens.next_power_of_two() as f32
 }
 
 impl LedgerEntry {
