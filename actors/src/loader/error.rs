@@ -1,0 +1,85 @@
+//! What can be wrong with data, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use shoal_plan::job::DataFacts;
+
+/// What was asked, what was found, what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// Nothing is there.
+    #[error("data path {path} does not exist; correct [data] path, it must be readable on every node")]
+    Missing {
+        /// As asked.
+        path: PathBuf,
+    },
+    /// Something is there and cannot be read.
+    #[error("data file {path} cannot be read; check its permissions")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// No token at all.
+    #[error("data path {path} holds no token; point [data] path at a file (or, for text, a directory) with some")]
+    Empty {
+        /// As asked.
+        path: PathBuf,
+    },
+    /// Not one sample.
+    #[error(
+        "{path} gives {found} {part} tokens, and one sample takes {need} (context + 1); give more data, lower [model] \
+         context, or change [data] validation"
+    )]
+    TooShort {
+        /// As asked.
+        path: PathBuf,
+        /// `training` or `validation`.
+        part: &'static str,
+        /// Tokens of one sample.
+        need: u64,
+        /// Tokens there.
+        found: u64,
+    },
+    /// Not what [data] kind says.
+    #[error("data file {path} is not in format `{format}`: {found}; set [data] kind to what the file is")]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// As asked.
+        format: &'static str,
+        /// What is there instead.
+        found: String,
+    },
+    /// A token that the model has no row for.
+    #[error(
+        "data file {path} holds token {token} at position {position}, and [model] vocab is {vocab}; raise vocab or \
+         tokenize the data for it"
+    )]
+    Vocabulary {
+        /// Which file.
+        path: PathBuf,
+        /// Tokens before it in this file.
+        position: u64,
+        /// The token.
+        token: u32,
+        /// Rows of the token table.
+        vocab: u32,
+    },
+    /// Not what was submitted.
+    #[error(
+        "the data here has {} + {} tokens with digest {}, the job was submitted with {} + {} and digest {}; copy the \
+         submitted files to this node",
+        found.train_tokens, found.validation_tokens, found.digest,
+        submitted.train_tokens, submitted.validation_tokens, submitted.digest
+    )]
+    Differs {
+        /// At submission.
+        submitted: DataFacts,
+        /// Here and now.
+        found: DataFacts,
+    },
+}

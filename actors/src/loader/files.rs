@@ -1,0 +1,125 @@
+//! From a path and a format to files with a known number of tokens each.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use shoal_config::spec::DataFormat;
+
+use super::{DataError, word};
+
+/// llm.c: magic number of a u16 token file.
+const LLMC_MAGIC: i32 = 20_240_520;
+/// llm.c: 256 i32 of header.
+const LLMC_HEADER: u64 = 256 * 4;
+
+/// One file and where its tokens lie.
+#[derive(Debug)]
+pub(super) struct TokenFile {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    /// Bytes before the first token.
+    pub(super) header: u64,
+    pub(super) tokens: u64,
+}
+
+/// The files of a path, in order.
+pub(super) fn open(format: DataFormat, path: &Path) -> Result<Vec<Arc<TokenFile>>, DataError> {
+    let meta = fs::metadata(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => DataError::Missing { path: path.to_owned() },
+        _ => DataError::Read { path: path.to_owned(), source },
+    })?;
+    let paths = match (format, meta.is_dir()) {
+        (DataFormat::Text, true) => {
+            let mut found = Vec::new();
+            walk(path, &mut found)?;
+            found.sort();
+            found
+        }
+        (DataFormat::NanoGpt | DataFormat::LlmC, true) => {
+            return Err(DataError::Format {
+                path: path.to_owned(),
+                format: word(format),
+                found: "it is a directory, which only text may be".to_owned(),
+            });
+        }
+        (DataFormat::Text | DataFormat::NanoGpt | DataFormat::LlmC, false) => vec![path.to_owned()],
+    };
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        let file = open_one(format, path)?;
+        if file.tokens > 0 {
+            files.push(Arc::new(file));
+        }
+    }
+    if files.is_empty() {
+        return Err(DataError::Empty { path: path.to_owned() });
+    }
+    Ok(files)
+}
+
+/// Regular files below a directory. Hidden entries are not data, and links to directories could loop: both are passed over.
+fn walk(directory: &Path, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
+    let failed = |source| DataError::Read { path: directory.to_owned(), source };
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() {
+            walk(&path, out)?;
+        } else if kind.is_file() || path.is_file() {
+            out.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
+    let failed = |source| DataError::Read { path: path.clone(), source };
+    let file = File::open(&path).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    let other = |found: String| DataError::Format { path: path.clone(), format: word(format), found };
+    let (header, tokens) = match format {
+        DataFormat::Text => (0, bytes),
+        DataFormat::NanoGpt => {
+            if bytes % 2 == 1 {
+                return Err(other(format!("{bytes} bytes are not a whole number of 16-bit tokens")));
+            }
+            if bytes >= LLMC_HEADER && read_i32(&file, 0).map_err(failed)? == LLMC_MAGIC {
+                return Err(other("it begins with the header of an llm.c file".to_owned()));
+            }
+            (0, bytes / 2)
+        }
+        DataFormat::LlmC => {
+            if bytes < LLMC_HEADER {
+                return Err(other(format!("{bytes} bytes are shorter than the header of {LLMC_HEADER}")));
+            }
+            let magic = read_i32(&file, 0).map_err(failed)?;
+            let version = read_i32(&file, 4).map_err(failed)?;
+            let said = read_i32(&file, 8).map_err(failed)?;
+            if magic != LLMC_MAGIC {
+                return Err(other(format!("it begins with {magic}, not with the number {LLMC_MAGIC}")));
+            }
+            if version != 1 {
+                return Err(other(format!("its header has version {version}, and only 1 (16-bit tokens) is known")));
+            }
+            let there = (bytes - LLMC_HEADER) / 2;
+            if u64::try_from(said).ok() != Some(there) || bytes % 2 == 1 {
+                return Err(other(format!("its header says {said} tokens and {} bytes follow", bytes - LLMC_HEADER)));
+            }
+            (LLMC_HEADER, there)
+        }
+    };
+    Ok(TokenFile { path, file, header, tokens })
+}
+
+fn read_i32(file: &File, at: u64) -> io::Result<i32> {
+    let mut bytes = [0; 4];
+    file.read_exact_at(&mut bytes, at)?;
+    Ok(i32::from_le_bytes(bytes))
+}

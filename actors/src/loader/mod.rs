@@ -1,0 +1,113 @@
+//! Where tokens come from.
+//!
+//! [`Corpus`] is the token stream of a job: training tokens, then validation tokens, whatever files they lie in.
+//! It keeps file handles and lengths, never the tokens: windows are read where they lie, so a worker's memory does not
+//! grow with its data. [`facts`] reads everything once, at submission; a worker opens the same files and
+//! refuses them if [`Corpus::verify`] finds other tokens than were submitted.
+
+mod error;
+mod files;
+mod source;
+
+use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, Validation};
+use shoal_plan::ids::Digest;
+use shoal_plan::job::DataFacts;
+
+pub use error::DataError;
+pub use source::TokenSource;
+
+/// Training and validation tokens of a job.
+#[derive(Debug)]
+pub struct Corpus {
+    train: TokenSource,
+    validation: TokenSource,
+    vocab: u32,
+}
+
+/// What is in the data: reads every token once.
+///
+/// # Errors
+/// The data is missing, empty, too short for one sample, not in its format, or holds a token outside the vocabulary.
+pub fn facts(data: &DataSpec, model: &ModelSpec) -> Result<DataFacts, DataError> {
+    Corpus::open(data, model)?.read_facts()
+}
+
+impl Corpus {
+    /// Opens the files and checks their form and length, not yet their tokens.
+    ///
+    /// # Errors
+    /// As [`facts`], token values apart.
+    pub fn open(data: &DataSpec, model: &ModelSpec) -> Result<Self, DataError> {
+        let ModelSpec::Gpt2(gpt2) = model;
+        let whole = TokenSource::open(data.format, &data.path)?;
+        let (train, validation) = match &data.validation {
+            Validation::Tail { fraction } => {
+                // The product is exact enough: both ends compute the same f64 operation.
+                let tail = (whole.len() as f64 * fraction).floor() as u64;
+                let cut = whole.len() - tail.min(whole.len());
+                whole.split_at(cut)
+            }
+            Validation::Path(path) => (whole, TokenSource::open(data.format, path)?),
+        };
+        let need = u64::from(gpt2.context) + 1;
+        if train.len() < need {
+            return Err(DataError::TooShort { path: data.path.clone(), part: "training", need, found: train.len() });
+        }
+        if (1..need).contains(&validation.len()) {
+            let path = match &data.validation {
+                Validation::Tail { .. } => data.path.clone(),
+                Validation::Path(path) => path.clone(),
+            };
+            return Err(DataError::TooShort { path, part: "validation", need, found: validation.len() });
+        }
+        Ok(Self { train, validation, vocab: gpt2.vocab })
+    }
+
+    /// Reads every token once.
+    ///
+    /// # Errors
+    /// A file cannot be read, is not UTF-8 though it is declared as text, or holds a token outside the vocabulary.
+    pub fn read_facts(&self) -> Result<DataFacts, DataError> {
+        let mut hasher = blake3::Hasher::new();
+        self.train.scan(self.vocab, &mut hasher)?;
+        self.validation.scan(self.vocab, &mut hasher)?;
+        Ok(DataFacts {
+            digest: Digest(*hasher.finalize().as_bytes()),
+            train_tokens: self.train.len(),
+            validation_tokens: self.validation.len(),
+        })
+    }
+
+    /// Refuses data that differs from what was submitted.
+    ///
+    /// # Errors
+    /// As [`Corpus::read_facts`], or the tokens differ.
+    pub fn verify(&self, submitted: &DataFacts) -> Result<(), DataError> {
+        let found = self.read_facts()?;
+        if found == *submitted { Ok(()) } else { Err(DataError::Differs { submitted: *submitted, found }) }
+    }
+
+    /// Training tokens.
+    #[must_use]
+    pub fn train(&self) -> &TokenSource {
+        &self.train
+    }
+
+    /// Validation tokens.
+    #[must_use]
+    pub fn validation(&self) -> &TokenSource {
+        &self.validation
+    }
+}
+
+/// A format by the word that job files use.
+fn word(format: DataFormat) -> &'static str {
+    match format {
+        DataFormat::Text => "text",
+        DataFormat::NanoGpt => "nanogpt",
+        DataFormat::LlmC => "llmc",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! A run of tokens over one or more files, read where they lie.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use shoal_config::spec::DataFormat;
+
+use super::files::{self, TokenFile};
+use super::{DataError, word};
+
+/// Bytes read at a time when everything is read.
+const BLOCK: usize = 1 << 20;
+
+/// Tokens `0..len`.
+#[derive(Clone, Debug)]
+pub struct TokenSource {
+    format: DataFormat,
+    parts: Vec<Part>,
+    len: u64,
+}
+
+/// Consecutive tokens of one file.
+#[derive(Clone, Debug)]
+struct Part {
+    file: Arc<TokenFile>,
+    /// First token, counted in the file.
+    first: u64,
+    /// First token, counted in the source.
+    at: u64,
+    len: u64,
+}
+
+impl TokenSource {
+    /// All tokens of a path.
+    pub(super) fn open(format: DataFormat, path: &Path) -> Result<Self, DataError> {
+        let mut len = 0;
+        let parts = files::open(format, path)?
+            .into_iter()
+            .map(|file| {
+                let part = Part { first: 0, at: len, len: file.tokens, file };
+                len += part.len;
+                part
+            })
+            .collect();
+        Ok(Self { format, parts, len })
+    }
+
+    /// Tokens in all.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no token.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Tokens before `cut`, and the rest.
+    pub(super) fn split_at(self, cut: u64) -> (Self, Self) {
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        for part in self.parts {
+            let inside = cut.saturating_sub(part.at).min(part.len);
+            if inside > 0 {
+                head.push(Part { len: inside, ..part.clone() });
+            }
+            if inside < part.len {
+                let at = part.at + inside - cut;
+                tail.push(Part { first: part.first + inside, at, len: part.len - inside, file: part.file });
+            }
+        }
+        let len = cut.min(self.len);
+        (Self { format: self.format, parts: head, len }, Self { format: self.format, parts: tail, len: self.len - len })
+    }
+
+    /// Copies tokens `start..start + out.len()`.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    ///
+    /// # Panics
+    /// If the window reaches beyond the last token: windows are cut by `plan::batch` from the same length.
+    pub fn read(&self, start: u64, out: &mut [u32]) -> Result<(), DataError> {
+        assert!(start + out.len() as u64 <= self.len, "LD-1 (a window lies inside the data)");
+        let mut index = self.parts.partition_point(|part| part.at + part.len <= start);
+        let (mut at, mut out) = (start, out);
+        let mut bytes = Vec::new();
+        while !out.is_empty() {
+            let part = &self.parts[index];
+            let here = (part.at + part.len - at).min(out.len() as u64) as usize;
+            let (now, rest) = out.split_at_mut(here);
+            bytes.resize(here * self.width(), 0);
+            part.read(part.first + (at - part.at), self.width(), &mut bytes)?;
+            self.decode(&bytes, now);
+            (at, out, index) = (at + here as u64, rest, index + 1);
+        }
+        Ok(())
+    }
+
+    /// Checks every token and adds it, as little-endian u16, to a hash.
+    pub(super) fn scan(&self, vocab: u32, hasher: &mut blake3::Hasher) -> Result<(), DataError> {
+        let width = self.width();
+        let (mut bytes, mut tokens, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &self.parts {
+            let mut utf8 = Utf8::default();
+            let mut done = 0;
+            while done < part.len {
+                let here = (part.len - done).min((BLOCK / width) as u64) as usize;
+                bytes.resize(here * width, 0);
+                tokens.resize(here, 0);
+                part.read(part.first + done, width, &mut bytes)?;
+                if self.format == DataFormat::Text {
+                    // A split may fall inside a character: what is left of it begins a later part.
+                    let cut = if part.first > 0 && done == 0 { continuation(&bytes) } else { 0 };
+                    utf8.feed(&bytes[cut..], part.first + done + cut as u64).map_err(|at| part.not_utf8(at))?;
+                }
+                self.decode(&bytes, &mut tokens);
+                if let Some(bad) = tokens.iter().position(|&t| t >= vocab) {
+                    return Err(DataError::Vocabulary {
+                        path: part.file.path.clone(),
+                        position: part.first + done + bad as u64,
+                        token: tokens[bad],
+                        vocab,
+                    });
+                }
+                wide.clear();
+                wide.extend(tokens.iter().flat_map(|&t| (t as u16).to_le_bytes()));
+                hasher.update(&wide);
+                done += here as u64;
+            }
+            if self.format == DataFormat::Text && part.first + part.len == part.file.tokens {
+                utf8.finish(part.file.tokens).map_err(|at| part.not_utf8(at))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of a stored token.
+    fn width(&self) -> usize {
+        match self.format {
+            DataFormat::Text => 1,
+            DataFormat::NanoGpt | DataFormat::LlmC => 2,
+        }
+    }
+
+    fn decode(&self, bytes: &[u8], out: &mut [u32]) {
+        match self.format {
+            DataFormat::Text => out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = u32::from(b)),
+            DataFormat::NanoGpt | DataFormat::LlmC => {
+                for (o, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *o = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
+                }
+            }
+        }
+    }
+}
+
+impl Part {
+    fn read(&self, token: u64, width: usize, out: &mut [u8]) -> Result<(), DataError> {
+        let at = self.file.header + token * width as u64;
+        self.file
+            .file
+            .read_exact_at(out, at)
+            .map_err(|source| DataError::Read { path: self.file.path.clone(), source })
+    }
+
+    fn not_utf8(&self, at: u64) -> DataError {
+        DataError::Format {
+            path: self.file.path.clone(),
+            format: word(DataFormat::Text),
+            found: format!("byte {at} is not UTF-8"),
+        }
+    }
+}
+
+/// Bytes at the beginning that belong to a character begun before.
+fn continuation(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|&&b| b & 0b1100_0000 == 0b1000_0000).count()
+}
+
+/// Checks a stream that comes in blocks; a character may straddle two.
+#[derive(Default)]
+struct Utf8 {
+    tail: Vec<u8>,
+}
+
+impl Utf8 {
+    /// Takes the bytes at offset `at`; on failure the offset of the bad byte.
+    fn feed(&mut self, bytes: &[u8], at: u64) -> Result<(), u64> {
+        let start = at - self.tail.len() as u64;
+        let mut joined = std::mem::take(&mut self.tail);
+        let text = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
+        };
+        match std::str::from_utf8(text) {
+            Ok(_) => Ok(()),
+            Err(error) if error.error_len().is_none() => {
+                self.tail = text[error.valid_up_to()..].to_vec();
+                Ok(())
+            }
+            Err(error) => Err(start + error.valid_up_to() as u64),
+        }
+    }
+
+    fn finish(self, len: u64) -> Result<(), u64> {
+        if self.tail.is_empty() { Ok(()) } else { Err(len - self.tail.len() as u64) }
+    }
+}
