@@ -1,0 +1,120 @@
+//! One piece as a safetensors file: three flat f32 tensors, `weight`, `moment1` and `moment2`.
+//!
+//! Written by hand rather than through the library so that elements go from the arena to the file without a second copy
+//! of the piece in memory; the format is eight bytes of header length, the header in JSON, the elements.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use safetensors::SafeTensors;
+use shoal_plan::blocks::BlockTable;
+use shoal_plan::digest::{self, PieceLeaves, STATE_KINDS};
+use shoal_plan::ids::{BlockId, Digest};
+use shoal_plan::space::{Interval, Kind};
+
+use super::WrittenError;
+use super::manifest::FileEntry;
+use crate::transport::BulkSource;
+
+/// Weights and both moments of a piece, held still.
+#[derive(Clone)]
+pub struct PieceData {
+    /// Whose space.
+    pub block: BlockId,
+    /// Elements.
+    pub interval: Interval,
+    /// In the order of [`STATE_KINDS`]; each exactly the interval.
+    pub kinds: [Arc<dyn BulkSource>; 3],
+}
+
+impl PieceData {
+    /// Leaf hashes of the three kinds.
+    #[must_use]
+    pub fn leaves(&self, table: &BlockTable) -> Vec<PieceLeaves> {
+        STATE_KINDS
+            .iter()
+            .zip(&self.kinds)
+            .map(|(&kind, data)| PieceLeaves {
+                block: self.block,
+                interval: self.interval,
+                kind,
+                leaves: digest::leaves(table, self.interval, data.elements()),
+            })
+            .collect()
+    }
+
+    /// Writes and syncs the piece's file in `directory`.
+    pub(super) fn write(&self, directory: &Path, table: &BlockTable) -> Result<FileEntry, WrittenError> {
+        let name = format!("{}-{}-{}.safetensors", self.block, self.interval.start, self.interval.end);
+        let path = directory.join(&name);
+        let failed = || WrittenError::write(&path);
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed())?);
+        let mut hasher = blake3::Hasher::new();
+        let mut put = |bytes: &[u8]| -> Result<(), WrittenError> {
+            hasher.update(bytes);
+            out.write_all(bytes).map_err(failed())
+        };
+        put(&header(self.interval.len()))?;
+        for data in &self.kinds {
+            put(bytemuck::cast_slice(data.elements()))?;
+        }
+        let file = out.into_inner().map_err(|e| failed()(e.into_error()))?;
+        file.sync_all().map_err(failed())?;
+        Ok(FileEntry {
+            name,
+            block: self.block,
+            interval: self.interval,
+            blake3: Digest(*hasher.finalize().as_bytes()),
+            leaves: self.leaves(table),
+        })
+    }
+}
+
+/// Length and header; elements follow at a multiple of eight bytes.
+fn header(elements: u64) -> Vec<u8> {
+    let bytes = elements * 4;
+    let tensor = |at: u64| serde_json::json!({ "dtype": "F32", "shape": [elements], "data_offsets": [at, at + bytes] });
+    let header = serde_json::json!({ "weight": tensor(0), "moment1": tensor(bytes), "moment2": tensor(2 * bytes) });
+    let mut json = header.to_string().into_bytes();
+    json.resize(json.len().next_multiple_of(8), b' ');
+    let mut out = (json.len() as u64).to_le_bytes().to_vec();
+    out.extend(json);
+    out
+}
+
+/// Reads some elements of one kind, as little-endian bytes.
+pub(super) fn read(path: &Path, entry: &FileEntry, kind: Kind, wanted: Interval) -> Result<Vec<u8>, WrittenError> {
+    let failed = || WrittenError::read(path);
+    let damaged = |found: String| WrittenError::Damaged { path: path.to_owned(), found };
+    let file = File::open(path).map_err(failed())?;
+    let mut length = [0; 8];
+    file.read_exact_at(&mut length, 0).map_err(failed())?;
+    let length = u64::from_le_bytes(length);
+    if length > 1 << 16 {
+        return Err(damaged(format!("its header claims {length} bytes")));
+    }
+    let mut head = vec![0; 8 + length as usize];
+    file.read_exact_at(&mut head, 0).map_err(failed())?;
+    let (_, metadata) = SafeTensors::read_metadata(&head).map_err(|e| damaged(e.to_string()))?;
+    let info = metadata.info(name_of(kind)).ok_or_else(|| damaged(format!("it has no tensor {}", name_of(kind))))?;
+    let elements = entry.interval.len();
+    if info.shape != [elements as usize] {
+        return Err(damaged(format!("{} has shape {:?}, not [{elements}]", name_of(kind), info.shape)));
+    }
+    let mut bytes = vec![0; wanted.len() as usize * 4];
+    let at = head.len() as u64 + info.data_offsets.0 as u64 + (wanted.start - entry.interval.start) * 4;
+    file.read_exact_at(&mut bytes, at).map_err(failed())?;
+    Ok(bytes)
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Weight => "weight",
+        Kind::Grad => "grad",
+        Kind::Moment1 => "moment1",
+        Kind::Moment2 => "moment2",
+    }
+}
