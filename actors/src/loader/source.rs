@@ -160,10 +160,7 @@ impl TokenSource {
 impl Part {
     fn read(&self, token: u64, width: usize, out: &mut [u8]) -> Result<(), DataError> {
         let at = self.file.header + token * width as u64;
-        self.file
-            .file
-            .read_exact_at(out, at)
-            .map_err(|source| DataError::Read { path: self.file.path.clone(), source })
+        self.file.file.read_exact_at(out, at).map_err(|source| DataError::Read { path: self.file.path.clone(), source })
     }
 
     fn not_utf8(&self, at: u64) -> DataError {

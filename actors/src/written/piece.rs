@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use safetensors::SafeTensors;
+use safetensors::tensor::Metadata;
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::digest::{self, PieceLeaves, STATE_KINDS};
 use shoal_plan::ids::{BlockId, Digest};
@@ -98,7 +98,8 @@ pub(super) fn read(path: &Path, entry: &FileEntry, kind: Kind, wanted: Interval)
     }
     let mut head = vec![0; 8 + length as usize];
     file.read_exact_at(&mut head, 0).map_err(failed())?;
-    let (_, metadata) = SafeTensors::read_metadata(&head).map_err(|e| damaged(e.to_string()))?;
+    // The library's own reader wants the whole file in memory; its header type does not.
+    let metadata: Metadata = serde_json::from_slice(&head[8..]).map_err(|e| damaged(e.to_string()))?;
     let info = metadata.info(name_of(kind)).ok_or_else(|| damaged(format!("it has no tensor {}", name_of(kind))))?;
     let elements = entry.interval.len();
     if info.shape != [elements as usize] {

@@ -1,0 +1,30 @@
+//! Why a worker cannot start.
+
+use crate::transport::BindError;
+use crate::written::WrittenError;
+
+/// Why a worker cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Its transport cannot listen.
+    #[error("the worker's transport cannot start")]
+    Transport(#[source] BindError),
+    /// Its data directory cannot be used.
+    #[error("the worker's data directory cannot be used")]
+    DataDir(#[source] WrittenError),
+    /// Its compute device cannot be set up.
+    #[error("the compute device needs {what} for its scratch memory; give the node more memory")]
+    Device {
+        /// What was asked and found.
+        what: String,
+    },
+    /// The system gives no thread.
+    #[error("the system refused a thread for the worker")]
+    Thread(#[source] std::io::Error),
+    /// Its root actor did not start.
+    #[error("the worker's root actor did not start: {cause}")]
+    Root {
+        /// What it said.
+        cause: String,
+    },
+}
