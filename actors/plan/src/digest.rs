@@ -94,14 +94,17 @@ pub fn segments(block: &BlockTable, interval: Interval) -> impl Iterator<Item = 
         .filter(move |s| interval.start <= s.start && s.end <= interval.end)
 }
 
-/// Where a block may be cut into pieces, ascending, ends included: at segment edges, so that a segment and the gap
-/// behind a parameter stay whole.
+/// The place nearest to `target` where a block may be cut into pieces: the start of a segment, or the block's end. So a
+/// segment and the gap behind a parameter stay whole.
 #[must_use]
-pub fn edges(block: &BlockTable) -> Vec<u64> {
-    let whole = Interval::new(0, block.len);
-    let mut edges: Vec<u64> = segments(block, whole).map(|segment| segment.start).collect();
-    edges.push(block.len);
-    edges
+pub fn nearest_edge(block: &BlockTable, target: u64) -> u64 {
+    let Some(at) = block.params.partition_point(|p| p.interval.start <= target).checked_sub(1) else { return 0 };
+    let param = &block.params[at].interval;
+    let inside = target.min(param.end - 1) - param.start;
+    let below = param.start + inside / SEGMENT * SEGMENT;
+    let next = block.params.get(at + 1).map_or(block.len, |p| p.interval.start);
+    let above = if below + SEGMENT < param.end { below + SEGMENT } else { next };
+    if target - below <= above.saturating_sub(target) { below } else { above }
 }
 
 /// Leaf hashes of the elements `data` of `interval`, one a segment, ascending.

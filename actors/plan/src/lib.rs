@@ -3,20 +3,29 @@
 //! Table of contents, in the order of the first walk in docs/ARCHITECTURE.md:
 //! [`ids`] names things; [`blocks`] and [`space`] give every piece of training state one address; [`lanes`] fixes the
 //! tree that sums virtual replicas; [`batch`] names the samples of a step; [`schedule`] is what a seat does in a pass;
-//! [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records; [`digest`] names a whole state;
-//! [`protocol`] is what the engine and the holders of state say to each other; [`engine`] and [`holder`] are the two state
-//! machines that say it.
+//! [`cost`], [`memory`] and [`partition`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
+//! it and [`draw`] shows it; [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records;
+//! [`digest`] names a whole state; [`protocol`] is what the engine and the holders of state say to each other; [`engine`]
+//! and [`holder`] are the two state machines that say it.
 
 pub mod batch;
 pub mod blocks;
+pub mod check;
+pub mod cost;
 pub mod digest;
+pub mod draw;
 pub mod engine;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod holder;
 pub mod ids;
 pub mod job;
 pub mod lanes;
 pub mod layout;
 pub mod ledger;
+pub mod memory;
+pub mod partition;
+pub mod planner;
 pub mod protocol;
 pub mod schedule;
 pub mod space;

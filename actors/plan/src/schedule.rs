@@ -8,6 +8,8 @@ use crate::ids::{MicroBatch, Seat};
 use crate::layout::Plan;
 use crate::space::GradUnit;
 
+pub mod timeline;
+
 /// Which pass over the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pass {
@@ -53,9 +55,19 @@ pub enum Instruction {
 /// (Narayanan et al., "Efficient large-scale language model training on GPU clusters using Megatron-LM").
 #[must_use]
 pub fn program(plan: &Plan, table: &ModelTable, seat: Seat, pass: Pass, micro_batches: u32) -> Vec<Instruction> {
-    let stage = &plan.stages[usize::from(seat.stage.0)];
-    let role = Role { stage: u32::from(seat.stage.0), stages: plan.stages.len() as u32 };
-    let mut out = Vec::with_capacity(micro_batches as usize * 8 + stage.blocks.len() + 1);
+    let place = (u32::from(seat.stage.0), plan.stages.len() as u32);
+    let mut out = slots(plan.schedule, place, pass, micro_batches);
+    if pass == Pass::Train && micro_batches > 0 {
+        let blocks = plan.stages[usize::from(seat.stage.0)].blocks.clone();
+        out.extend(table.units_computed_by(blocks).into_iter().rev().map(Instruction::Reduce));
+    }
+    out
+}
+
+/// A seat's list without its reductions, for stage `place.0` of `place.1`.
+pub(crate) fn slots(schedule: Schedule, place: (u32, u32), pass: Pass, micro_batches: u32) -> Vec<Instruction> {
+    let role = Role { stage: place.0, stages: place.1 };
+    let mut out = Vec::with_capacity(micro_batches as usize * 8 + 16);
     match pass {
         Pass::Evaluate => {
             for m in 0..micro_batches {
@@ -66,7 +78,7 @@ pub fn program(plan: &Plan, table: &ModelTable, seat: Seat, pass: Pass, micro_ba
             }
         }
         Pass::Train => {
-            let ahead = role.in_flight(plan.schedule, micro_batches);
+            let ahead = role.in_flight(schedule, micro_batches);
             for m in 0..ahead {
                 role.forward(m, &mut out);
             }
@@ -75,9 +87,6 @@ pub fn program(plan: &Plan, table: &ModelTable, seat: Seat, pass: Pass, micro_ba
                 if ahead + m < micro_batches {
                     role.forward(ahead + m, &mut out);
                 }
-            }
-            if micro_batches > 0 {
-                out.extend(table.units_computed_by(stage.blocks.clone()).into_iter().rev().map(Instruction::Reduce));
             }
         }
     }

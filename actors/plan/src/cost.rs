@@ -1,0 +1,109 @@
+//! What a block costs: multiply-adds, boundary traffic, and the time a plan is predicted to take.
+//!
+//! Predictions rank layouts; they are not promises. Rates are those of a plain CPU core and a loopback link, stated here
+//! and nowhere else.
+
+use std::ops::Range;
+
+use shoal_config::spec::{JobSpec, ModelSpec};
+
+use crate::blocks::{BlockKind, ModelTable};
+use crate::schedule::timeline::Costs;
+
+/// Sustained floating-point operations a nanosecond and thread.
+pub const FLOPS_PER_NANOSECOND: u64 = 20;
+/// Bytes a nanosecond and link.
+pub const BYTES_PER_NANOSECOND: u64 = 1;
+/// Nanoseconds a message takes besides its bytes.
+pub const MESSAGE_NANOSECONDS: u64 = 100_000;
+/// Nanoseconds one optimizer update of one element takes a thread.
+pub const UPDATE_NANOSECONDS: u64 = 6;
+
+/// Floating-point operations of one block for one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockFlops {
+    /// Forward, a head's vocabulary product apart.
+    pub forward: u64,
+    /// Vocabulary product (and softmax), of a head.
+    pub loss: u64,
+}
+
+impl BlockFlops {
+    /// Backward: each product twice, once for its input and once for its weight.
+    #[must_use]
+    pub fn backward(self) -> u64 {
+        2 * (self.forward + self.loss)
+    }
+
+    /// All of a training step's.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.forward + self.loss + self.backward()
+    }
+}
+
+/// Operations of a block for one sample of s tokens, width h, vocabulary V: a layer has 12 h^2 weights in products
+/// (2 s 12 h^2) and attention (4 s^2 h); the head multiplies by the token table (2 s h V) whether tied or not.
+#[must_use]
+pub fn block_flops(model: &ModelSpec, kind: BlockKind) -> BlockFlops {
+    let ModelSpec::Gpt2(m) = model;
+    let (s, h, v) = (u64::from(m.context), u64::from(m.width), u64::from(m.vocab));
+    match kind {
+        BlockKind::Embedding => BlockFlops { forward: 2 * s * h, loss: 0 },
+        BlockKind::Layer => BlockFlops { forward: 24 * s * h * h + 4 * s * s * h, loss: 0 },
+        BlockKind::Head => BlockFlops { forward: 8 * s * h, loss: 2 * s * h * v },
+    }
+}
+
+/// Cost of every block for one sample of a training step, as the partition sees it.
+#[must_use]
+pub fn block_costs(model: &ModelSpec, table: &ModelTable) -> Vec<u64> {
+    table.blocks.iter().map(|block| block_flops(model, block.kind).total()).collect()
+}
+
+/// f32 elements of one sample's activation between two blocks.
+#[must_use]
+pub fn boundary_elements(model: &ModelSpec) -> u64 {
+    let ModelSpec::Gpt2(m) = model;
+    u64::from(m.context) * u64::from(m.width)
+}
+
+/// Nanoseconds of each stage's instructions for a whole micro-batch, on nodes with `threads` compute threads.
+#[must_use]
+pub fn stage_costs(spec: &JobSpec, table: &ModelTable, stages: &[Range<u32>], threads: u32) -> Costs {
+    let samples = u64::from(spec.train.micro_batch);
+    let rate = FLOPS_PER_NANOSECOND * u64::from(threads.max(1));
+    let time = |flops: u64| (flops * samples / rate).max(1);
+    let mut costs = Costs { transfer: transfer_nanoseconds(spec), ..Costs::default() };
+    for blocks in stages {
+        let (mut forward, mut loss, mut backward) = (0, 0, 0);
+        for block in &table.blocks[blocks.start as usize..blocks.end as usize] {
+            let flops = block_flops(&spec.model, block.kind);
+            forward += flops.forward;
+            loss += flops.loss;
+            backward += flops.backward();
+        }
+        costs.forward.push(time(forward));
+        costs.loss.push(if loss == 0 { 0 } else { time(loss) });
+        costs.backward.push(time(backward));
+    }
+    costs
+}
+
+/// Nanoseconds of one micro-batch's activation between two nodes.
+#[must_use]
+pub fn transfer_nanoseconds(spec: &JobSpec) -> u64 {
+    let bytes = 4 * boundary_elements(&spec.model) * u64::from(spec.train.micro_batch);
+    MESSAGE_NANOSECONDS + bytes / BYTES_PER_NANOSECOND
+}
+
+/// Nanoseconds after the last backward for the busiest stage, of `elements` parameters on `replicas` nodes: partial sums
+/// to the owners, sums to `shadows` shadows, weights back, and the updates of owner and shadow shares.
+#[must_use]
+pub fn exchange_nanoseconds(elements: u64, replicas: u64, shadows: u64, threads: u32) -> u64 {
+    let share = elements.div_ceil(replicas);
+    let gradients = elements - elements / replicas;
+    let bytes = 4 * (2 * gradients + shadows * share);
+    let messages = if bytes == 0 { 0 } else { 3 * MESSAGE_NANOSECONDS };
+    messages + bytes / BYTES_PER_NANOSECOND + share * (1 + shadows) * UPDATE_NANOSECONDS / u64::from(threads.max(1))
+}

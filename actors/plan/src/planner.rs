@@ -1,0 +1,157 @@
+//! From members and what they hold to the next plan, and what must move to get there.
+//!
+//! 1. [`shape`] chooses stages and replicas: what the job asks for if the nodes suffice, else the fastest that fits.
+//! 2. [`cut`] divides each stage's blocks among its replicas as pieces.
+//! 3. [`place`] puts seats, and with them owners, on the nodes that already hold most of what they need.
+//! 4. [`shadows`] puts r copies of each piece on other nodes.
+//! 5. [`moves`] lists what must be fetched before training goes on and what is filled behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::blocks::ModelTable;
+use crate::engine::Offer;
+use crate::ids::{BlockId, NodeId, PieceId};
+use crate::job::Job;
+use crate::layout::{PiecePlan, Plan, StagePlan};
+use crate::protocol::Fetch;
+use crate::space::IntervalSet;
+
+mod cut;
+mod held;
+mod moves;
+mod place;
+mod shadows;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use held::Held;
+
+/// A plan and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// What must be here before training goes on: every owner complete, and no fewer complete copies of an interval than
+    /// before, up to r + 1.
+    pub fetches: Vec<Fetch>,
+    /// Shadows that are filled behind training.
+    pub unfilled: Vec<(PieceId, NodeId)>,
+    /// Why this plan, with numbers, for people.
+    pub reason: String,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlan {
+    /// Nobody to plan for.
+    #[error(
+        "a plan takes a node that stays, but of {members} members {draining} are leaving; \
+             start a node (`shoalctl up`)"
+    )]
+    NoNodes {
+        /// Members in all.
+        members: usize,
+        /// Of these, leaving.
+        draining: usize,
+    },
+    /// Part of the state has no holder.
+    #[error("no member holds {missing} of {block}; go back to a durable state or wait for its holders")]
+    StateLost {
+        /// Whose space.
+        block: BlockId,
+        /// Elements nobody holds.
+        missing: IntervalSet,
+    },
+    /// The layout asked for cannot exist.
+    #[error(
+        "{asked} was asked for with fixed = true, but the job has {blocks} blocks to divide into stages and \
+             {lanes} lanes to divide among replicas; ask for less or drop `fixed`"
+    )]
+    Impossible {
+        /// As in the job file.
+        asked: String,
+        /// Blocks of the model.
+        blocks: usize,
+        /// Virtual replicas.
+        lanes: u32,
+    },
+    /// No layout fits the nodes' memory.
+    #[error(
+        "{asked} on {nodes} node(s): the leanest layout, {leanest}, takes {needed} bytes on a node that may hold \
+             {budget}; give nodes more memory, add nodes, or make micro_batch smaller"
+    )]
+    Memory {
+        /// As in the job file.
+        asked: String,
+        /// Nodes that stay.
+        nodes: usize,
+        /// The layout that came closest.
+        leanest: String,
+        /// Bytes it takes on the node where most is missing.
+        needed: u64,
+        /// That node's budget.
+        budget: u64,
+    },
+}
+
+/// Makes the next plan. `members` are all nodes that take part, `draining` those of them that get nothing but may be
+/// sources, `held` what members hold at the version training goes on from; empty if it starts from the seed.
+///
+/// # Errors
+/// If no layout is possible, see [`NoPlan`].
+pub fn make_plan(
+    job: &Job,
+    table: &ModelTable,
+    members: &BTreeMap<NodeId, Offer>,
+    draining: &BTreeSet<NodeId>,
+    held: &Held,
+) -> Result<Planned, NoPlan> {
+    let nodes: Vec<(NodeId, &Offer)> =
+        members.iter().filter(|(node, _)| !draining.contains(node)).map(|(node, offer)| (*node, offer)).collect();
+    if nodes.is_empty() {
+        return Err(NoPlan::NoNodes { members: members.len(), draining: members.len() });
+    }
+    if let Some((block, missing)) = held.lost(table, members) {
+        return Err(NoPlan::StateLost { block, missing });
+    }
+    let chosen = shape::choose(job, table, &nodes, held)?;
+    let seats = place::seats(table, &chosen, &nodes, held);
+    let mut pieces: Vec<PiecePlan> = chosen
+        .cuts
+        .iter()
+        .map(|cut| PiecePlan {
+            block: cut.block,
+            interval: cut.interval,
+            owner: seats.nodes[cut.stage][cut.share],
+            shadows: Vec::new(),
+        })
+        .collect();
+    shadows::add(job.spec.elastic.redundancy, &chosen, &seats, &nodes, held, &mut pieces);
+    let stages = chosen.stages.iter().zip(seats.nodes);
+    let mut plan = Plan {
+        schedule: job.spec.parallel.schedule,
+        stages: stages.map(|(blocks, seats)| StagePlan { blocks: blocks.clone(), seats }).collect(),
+        lanes: chosen.lanes.clone(),
+        pieces,
+        spares: Vec::new(),
+    };
+    let used: BTreeSet<NodeId> =
+        plan.seats().map(|(_, node)| node).chain(plan.pieces.iter().flat_map(PiecePlan::holders)).collect();
+    plan.spares = members.keys().copied().filter(|node| !used.contains(node)).collect();
+    let moves = moves::to_reach(&plan, job.spec.elastic.redundancy, members, held);
+    let reason = reason(&chosen, &plan, nodes.len(), &moves);
+    Ok(Planned { plan, fetches: moves.fetches, unfilled: moves.unfilled, reason })
+}
+
+fn reason(chosen: &shape::Layout, plan: &Plan, nodes: usize, moves: &moves::Moves) -> String {
+    let elements: u64 = moves.fetches.iter().map(|fetch| fetch.interval.len()).sum();
+    format!(
+        "{} {} on {nodes} node(s), {} spare; {} bytes to move first, {} shadow(s) to fill behind training",
+        crate::draw::shape(chosen.stages.len(), chosen.lanes.len()),
+        chosen.why,
+        plan.spares.len(),
+        elements * crate::memory::STATE,
+        moves.unfilled.len(),
+    )
+}

@@ -1,0 +1,78 @@
+//! Who holds what at the version training goes on from.
+
+use std::collections::BTreeMap;
+
+use crate::blocks::ModelTable;
+use crate::ids::{BlockId, NodeId};
+use crate::space::{Interval, IntervalSet};
+
+/// Complete state (weight and both moments) by node, all at one version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    nodes: BTreeMap<NodeId, BTreeMap<BlockId, IntervalSet>>,
+}
+
+impl Held {
+    /// Nobody holds anything: training starts from the seed.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A node holds an interval.
+    pub fn insert(&mut self, node: NodeId, block: BlockId, interval: Interval) {
+        self.nodes.entry(node).or_default().entry(block).or_default().insert(interval);
+    }
+
+    /// Whether nobody holds anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// What a node holds of a block.
+    #[must_use]
+    pub fn of(&self, node: NodeId, block: BlockId) -> Option<&IntervalSet> {
+        self.nodes.get(&node)?.get(&block)
+    }
+
+    /// Whether a node holds all of an interval.
+    #[must_use]
+    pub fn has(&self, node: NodeId, block: BlockId, interval: Interval) -> bool {
+        self.of(node, block).is_some_and(|set| set.contains(interval))
+    }
+
+    /// Elements of an interval that a node would have to be sent; none if training starts from the seed.
+    #[must_use]
+    pub fn missing(&self, node: NodeId, block: BlockId, interval: Interval) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        interval.len() - self.of(node, block).map_or(0, |set| set.count_in(interval))
+    }
+
+    /// Every node with what it holds of a block.
+    pub fn holders(&self, block: BlockId) -> impl Iterator<Item = (NodeId, &IntervalSet)> {
+        self.nodes.iter().filter_map(move |(node, blocks)| Some((*node, blocks.get(&block)?)))
+    }
+
+    /// The first block of which no node in `members` holds some element, with these elements; none if training starts
+    /// from the seed.
+    #[must_use]
+    pub fn lost<V>(&self, table: &ModelTable, members: &BTreeMap<NodeId, V>) -> Option<(BlockId, IntervalSet)> {
+        if self.is_empty() {
+            return None;
+        }
+        table.blocks.iter().find_map(|block| {
+            let whole = Interval::new(0, block.len);
+            let mut left = IntervalSet::from(whole);
+            for (_, set) in self.holders(block.id).filter(|(node, _)| members.contains_key(node)) {
+                if set.contains(whole) {
+                    return None;
+                }
+                left = left.difference(set);
+            }
+            (!left.is_empty()).then_some((block.id, left))
+        })
+    }
+}

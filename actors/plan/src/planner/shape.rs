@@ -1,0 +1,270 @@
+//! How many stages and replicas, which blocks and lanes each, and which seats share a node.
+
+use std::ops::Range;
+
+use shoal_config::spec::{Auto, ParallelSpec};
+
+use crate::batch::micro_batch_count;
+use crate::blocks::ModelTable;
+use crate::cost::{block_costs, boundary_elements, exchange_nanoseconds, stage_costs};
+use crate::draw;
+use crate::engine::Offer;
+use crate::ids::{NodeId, Replica, Seat, StageIndex};
+use crate::job::Job;
+use crate::lanes::subtrees;
+use crate::memory::{NodeBytes, SeatShape, owned_bytes, parts, seat_bytes, tied_elements};
+use crate::partition::partition;
+use crate::planner::cut::{Cut, pieces};
+use crate::planner::{Held, NoPlan, place};
+use crate::schedule::timeline::{Track, timeline};
+use crate::schedule::{Pass, slots};
+
+/// Layouts predicted within this share of the fastest count as equally fast.
+const TIE: u64 = 32;
+
+/// A layout that is not on nodes yet.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) stages: Vec<Range<u32>>,
+    pub(super) lanes: Vec<Range<u32>>,
+    pub(super) cuts: Vec<Cut>,
+    /// Seats (stage, replica) that share a node.
+    pub(super) groups: Vec<Vec<(usize, usize)>>,
+    /// Bytes of each group, its owned pieces included.
+    pub(super) needs: Vec<u64>,
+    /// Why this shape, for people.
+    pub(super) why: String,
+}
+
+impl Layout {
+    /// The group of a seat.
+    pub(super) fn group_of(&self, stage: usize, replica: usize) -> usize {
+        let found = self.groups.iter().position(|group| group.contains(&(stage, replica)));
+        found.expect("PC-3 (every seat is in a group)")
+    }
+}
+
+/// A layout that is too large for the nodes.
+struct TooLarge {
+    shape: (usize, usize),
+    needed: u64,
+    budget: u64,
+}
+
+/// Chooses the layout: what is asked for if the nodes suffice, else the fastest that fits.
+pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Held) -> Result<Layout, NoPlan> {
+    let parallel = &job.spec.parallel;
+    let (blocks, lanes, n) = (table.blocks.len(), parallel.virtual_replicas as usize, nodes.len());
+    let asked = asked(parallel, blocks, lanes, n);
+    let enough = |shape: &(usize, usize)| shape.0 * shape.1 <= n;
+    let mut too_large = Vec::new();
+    let mut fitting = |shapes: &mut dyn Iterator<Item = (usize, usize)>| -> Vec<Layout> {
+        shapes.filter_map(|shape| lay_out(job, table, nodes, shape).map_err(|e| too_large.push(e)).ok()).collect()
+    };
+    let mut layouts = fitting(&mut asked.iter().copied().filter(enough));
+    let mut why = "as asked";
+    if layouts.is_empty() && parallel.fixed {
+        layouts = fitting(&mut asked.iter().copied().filter(|shape| !enough(shape)));
+        why = "as asked, stages sharing nodes";
+        if asked.is_empty() {
+            let lanes = parallel.virtual_replicas;
+            return Err(NoPlan::Impossible { asked: draw::asked(parallel), blocks, lanes });
+        }
+    } else if layouts.is_empty() {
+        let all = (1..=blocks.min(n)).flat_map(|p| (1..=lanes.min(n / p)).map(move |d| (p, d)));
+        layouts = fitting(&mut all.filter(|shape| !asked.contains(shape)));
+        why = "as the fastest that fits";
+    }
+    if layouts.is_empty() {
+        let leanest = too_large.into_iter().min_by_key(|t| (t.needed - t.budget, t.shape));
+        let leanest = leanest.expect("PC-4 (one stage and one replica can always be tried)");
+        return Err(NoPlan::Memory {
+            asked: draw::asked(parallel),
+            nodes: n,
+            leanest: draw::shape(leanest.shape.0, leanest.shape.1),
+            needed: leanest.needed,
+            budget: leanest.budget,
+        });
+    }
+    let mut best = fastest(job, table, nodes, held, layouts);
+    best.why = match why {
+        "as the fastest that fits" => format!("instead of {}, {why}", draw::asked(parallel)),
+        _ => why.to_owned(),
+    };
+    Ok(best)
+}
+
+/// Shapes (stages, replicas) that the job file names, as far as they can exist.
+fn asked(parallel: &ParallelSpec, blocks: usize, lanes: usize, nodes: usize) -> Vec<(usize, usize)> {
+    let values = |wish: Auto<u32>, most: usize| match wish {
+        Auto::Set(value) => (1..=most).contains(&(value as usize)).then(|| value as usize..value as usize + 1),
+        Auto::Auto => Some(1..most.min(nodes) + 1),
+    };
+    let (Some(stages), Some(replicas)) = (values(parallel.pipeline, blocks), values(parallel.data, lanes)) else {
+        return Vec::new();
+    };
+    stages.flat_map(|p| replicas.clone().map(move |d| (p, d))).collect()
+}
+
+/// The fastest of several layouts; among about equally fast ones the nearest to what is asked for, then the one that
+/// moves least.
+fn fastest(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Held, mut layouts: Vec<Layout>) -> Layout {
+    if layouts.len() > 1 {
+        let times: Vec<u64> = layouts.iter().map(|layout| predict(job, table, layout, nodes)).collect();
+        let least = times.iter().copied().min().unwrap_or(0);
+        let mut times = times.into_iter();
+        layouts.retain(|_| times.next().is_some_and(|time| time <= least + least / TIE));
+    }
+    let far = |wish: Auto<u32>, is: usize| match wish {
+        Auto::Set(value) => is.abs_diff(value as usize),
+        Auto::Auto => 0,
+    };
+    let parallel = &job.spec.parallel;
+    let distance = |l: &Layout| far(parallel.pipeline, l.stages.len()) + far(parallel.data, l.lanes.len());
+    let nearest = layouts.iter().map(distance).min().unwrap_or(0);
+    layouts.retain(|layout| distance(layout) == nearest);
+    if layouts.len() == 1 {
+        return layouts.swap_remove(0);
+    }
+    let best = layouts.into_iter().min_by_key(|layout| place::seats(table, layout, nodes, held).bytes);
+    best.expect("PC-5 (one of several is best)")
+}
+
+/// Nanoseconds of a step: the slowest pipeline on the logical clock, then the exchange of gradients and weights.
+fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)]) -> u64 {
+    let spec = &job.spec;
+    let threads = nodes.iter().map(|(_, offer)| offer.threads).min().unwrap_or(1);
+    let costs = stage_costs(spec, table, &layout.stages, threads);
+    let counts: Vec<u32> = layout.lanes.iter().map(|run| micro_batch_count(spec, run.clone())).collect();
+    let alone = layout.groups.iter().all(|group| group.len() == 1);
+    let slowest = (0..counts.len()).max_by_key(|&replica| counts[replica]).unwrap_or(0);
+    let stages = layout.stages.len();
+    let mut tracks = Vec::with_capacity(stages);
+    for (replica, &count) in counts.iter().enumerate().filter(|(replica, _)| !alone || *replica == slowest) {
+        for stage in 0..stages {
+            tracks.push(Track {
+                seat: Seat { stage: StageIndex(stage as u16), replica: Replica(replica as u16) },
+                device: if alone { stage } else { layout.group_of(stage, replica) },
+                program: slots(spec.parallel.schedule, (stage as u32, stages as u32), Pass::Train, count),
+            });
+        }
+    }
+    let pass = timeline(&tracks, &costs).expect("SC-1 (instruction lists never deadlock)").wall;
+    let elements = |blocks: &Range<u32>| -> u64 {
+        table.blocks[blocks.start as usize..blocks.end as usize].iter().map(|block| block.len).sum()
+    };
+    let most = layout.stages.iter().map(elements).max().unwrap_or(0);
+    let shared = layout.groups.iter().map(Vec::len).max().unwrap_or(1) as u64;
+    let shadows = u64::from(spec.elastic.redundancy).min(nodes.len() as u64 - 1);
+    pass + shared * exchange_nanoseconds(most, layout.lanes.len() as u64, shadows, threads)
+}
+
+/// The layout of one shape: the best partition that fits, lanes, pieces, and which seats share a node.
+fn lay_out(
+    job: &Job,
+    table: &ModelTable,
+    nodes: &[(NodeId, &Offer)],
+    shape: (usize, usize),
+) -> Result<Layout, TooLarge> {
+    let (spec, (p, d)) = (&job.spec, shape);
+    let lanes = lane_runs(spec.parallel.virtual_replicas, d as u32);
+    let parts = parts(spec.parallel.virtual_replicas, &lanes);
+    let longest = lanes.iter().cloned().max_by_key(|run| micro_batch_count(spec, run.clone())).unwrap_or(0..0);
+    let micro_batches = micro_batch_count(spec, longest.clone());
+    let widest = lanes.iter().map(|run| run.end - run.start).max().unwrap_or(1);
+    let seat = |stage: usize, blocks: Range<u32>| {
+        let (stage, stages, schedule) = (stage as u32, p as u32, spec.parallel.schedule);
+        seat_bytes(spec, table, &SeatShape { blocks, stage, stages, lanes: widest, micro_batches, schedule })
+    };
+    let mut budgets: Vec<u64> = nodes.iter().map(|(_, offer)| offer.budget_bytes).collect();
+    budgets.sort_unstable_by(|a, b| b.cmp(a));
+    let cap = if p * d <= nodes.len() { budgets[p * d - 1] } else { u64::MAX };
+    let fits = |stage: usize, range: Range<usize>| {
+        let elements: u64 = table.blocks[range.clone()].iter().map(|block| block.len).sum();
+        let owned = owned_bytes(elements.div_ceil(d as u64), 0, parts).total();
+        seat(stage, range.start as u32..range.end as u32).total() + owned <= cap
+    };
+    let costs = block_costs(&spec.model, table);
+    let boundary = vec![boundary_elements(&spec.model); costs.len() - 1];
+    // Where no even cut fits, the unbounded one names what is missing.
+    let ranges = partition(&costs, &boundary, p, fits).or_else(|| partition(&costs, &boundary, p, |_, _| true));
+    let ranges = ranges.expect("PC-6 (there are no more stages than blocks)");
+    let stages: Vec<Range<u32>> = ranges.into_iter().map(|r| r.start as u32..r.end as u32).collect();
+    let cuts = pieces(table, &stages, d);
+    let mut seat_needs: Vec<NodeBytes> = Vec::with_capacity(p * d);
+    for (stage, blocks) in stages.iter().enumerate() {
+        seat_needs.extend(std::iter::repeat_n(seat(stage, blocks.clone()), d));
+    }
+    let mut needs: Vec<u64> = seat_needs.iter().map(NodeBytes::total).collect();
+    for cut in &cuts {
+        let tied = tied_elements(table, cut.block, cut.interval);
+        needs[cut.stage * d + cut.share] += owned_bytes(cut.interval.len(), tied, parts).total();
+    }
+    let by_replica: Vec<(usize, usize)> = (0..d).flat_map(|r| (0..p).map(move |s| (s, r))).collect();
+    let by_stage: Vec<(usize, usize)> = (0..p).flat_map(|s| (0..d).map(move |r| (s, r))).collect();
+    let mut worst = None;
+    // A replica on few nodes sends few activations; a stage on few nodes needs few copies of its weights.
+    for order in [by_replica, by_stage] {
+        let groups = runs(&order, nodes.len());
+        let group_needs: Vec<u64> =
+            groups.iter().map(|group| group.iter().map(|&(s, r)| needs[s * d + r]).sum()).collect();
+        match over(&group_needs, &budgets) {
+            None => return Ok(Layout { stages, lanes, cuts, groups, needs: group_needs, why: String::new() }),
+            Some((needed, budget)) => worst = Some(TooLarge { shape, needed, budget }),
+        }
+    }
+    Err(worst.expect("PC-7 (two orders were tried)"))
+}
+
+/// Seats cut into as many even runs as there are nodes, one each if there are enough.
+fn runs(order: &[(usize, usize)], nodes: usize) -> Vec<Vec<(usize, usize)>> {
+    let count = nodes.min(order.len());
+    let edge = |i: usize| i * order.len() / count;
+    (0..count).map(|i| order[edge(i)..edge(i + 1)].to_vec()).collect()
+}
+
+/// The need that misses its budget by most when the largest need gets the largest budget; none if all fit.
+fn over(needs: &[u64], budgets: &[u64]) -> Option<(u64, u64)> {
+    let mut needs = needs.to_vec();
+    needs.sort_unstable_by(|a, b| b.cmp(a));
+    needs.into_iter().zip(budgets.iter().copied()).filter(|(n, b)| n > b).max_by_key(|(n, b)| n - b)
+}
+
+/// Lanes of each replica: contiguous runs of as equal length as possible, placed to be the fewest whole subtrees.
+pub(super) fn lane_runs(lanes: u32, replicas: u32) -> Vec<Range<u32>> {
+    let (short, longer) = (lanes / replicas, lanes % replicas);
+    // best[e] = fewest subtrees of the replicas so far when e of them are one lane longer, with those choices.
+    let mut best: Vec<Option<(usize, Vec<bool>)>> = vec![None; longer as usize + 1];
+    best[0] = Some((0, Vec::new()));
+    for replica in 0..replicas {
+        let mut next: Vec<Option<(usize, Vec<bool>)>> = vec![None; longer as usize + 1];
+        for (e, state) in best.iter().enumerate() {
+            let Some((sum, choices)) = state else { continue };
+            let start = replica * short + e as u32;
+            for long in [true, false] {
+                let to = e + usize::from(long);
+                let end = start + short + u32::from(long);
+                if to > longer as usize {
+                    continue;
+                }
+                let total = sum + subtrees(lanes, start..end).len();
+                if next[to].as_ref().is_none_or(|(least, _)| total < *least) {
+                    let mut choices = choices.clone();
+                    choices.push(long);
+                    next[to] = Some((total, choices));
+                }
+            }
+        }
+        best = next;
+    }
+    let (_, choices) = best.pop().flatten().expect("PC-8 (so many replicas are one lane longer)");
+    let mut start = 0;
+    choices
+        .into_iter()
+        .map(|long| {
+            let run = start..start + short + u32::from(long);
+            start = run.end;
+            run
+        })
+        .collect()
+}
