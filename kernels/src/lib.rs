@@ -1,1 +1,21 @@
+//! One device's arithmetic.
 //!
+//! * [`arena`]: tagged, capped memory. Every tensor byte of a node lives in a [`Buffer`].
+//! * [`device`]: the operations a model is built from, as methods of [`Device`] on opaque [`View`]s, and the one ordered
+//!   [`Queue`] through which a device is used.
+//! * `cpu`: the processor's implementation.
+//!
+//! Results do not depend on the number of threads, on how rows or columns are divided among them, or (for this device) on the
+//! instruction-set class: every reduction has a fixed order over fixed blocks, matrix products slice their contraction at a
+//! constant, and elementary functions are this crate's own polynomials.
+
+pub mod arena;
+mod cpu;
+pub mod device;
+
+pub use arena::{Arena, ArenaError, Budget, Buffer, Tag, Tier, Usage, View, ViewMut};
+pub use cpu::{Class, CpuDevice};
+pub use device::{
+    AdamW, Attention, Device, Dropout, DropoutKey, DropoutSite, IGNORE, JobPanic, Layout, Linear, LossSum, NormParams,
+    Queue, SquareSum, Write,
+};

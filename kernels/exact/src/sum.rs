@@ -47,19 +47,41 @@ impl ExactSum {
         let spare = mantissa.trailing_zeros();
         mantissa >>= spare;
         exponent += spare as i32;
-        assert!(exponent >= LOW && exponent < 320, "EX-2 (range): {term:e} is outside an exact sum of f32 data");
+        let width = (u64::BITS - mantissa.leading_zeros()) as i32;
+        assert!(
+            exponent >= LOW && exponent + width <= 320,
+            "EX-2 (range): {term:e} is outside an exact sum of f32 data"
+        );
         let shift = (exponent - LOW) as u32;
         let (limb, bit) = ((shift / 64) as usize, shift % 64);
         let wide = u128::from(mantissa) << bit;
-        let mut addend = [0u64; LIMBS];
-        addend[limb] = wide as u64;
-        if limb + 1 < LIMBS {
-            addend[limb + 1] = (wide >> 64) as u64;
+        // A term touches two limbs; beyond them only a carry or borrow travels, and seldom.
+        let (low, high) = self.limbs[limb..].split_at_mut(1);
+        if term > 0.0 {
+            let (sum, mut carry) = low[0].overflowing_add(wide as u64);
+            low[0] = sum;
+            let mut addend = (wide >> 64) as u64;
+            for limb in high {
+                if addend == 0 && !carry {
+                    break;
+                }
+                let (sum, first) = limb.overflowing_add(addend);
+                let (sum, second) = sum.overflowing_add(u64::from(carry));
+                (*limb, carry, addend) = (sum, first || second, 0);
+            }
+        } else {
+            let (rest, mut borrow) = low[0].overflowing_sub(wide as u64);
+            low[0] = rest;
+            let mut subtrahend = (wide >> 64) as u64;
+            for limb in high {
+                if subtrahend == 0 && !borrow {
+                    break;
+                }
+                let (rest, first) = limb.overflowing_sub(subtrahend);
+                let (rest, second) = rest.overflowing_sub(u64::from(borrow));
+                (*limb, borrow, subtrahend) = (rest, first || second, 0);
+            }
         }
-        if term < 0.0 {
-            negate(&mut addend);
-        }
-        add_limbs(&mut self.limbs, &addend);
     }
 
     /// Adds another sum.

@@ -1,0 +1,102 @@
+//! The processor's implementation: one file an operation, its plain f64 reference beside it in the tests.
+//!
+//! * KN-1 (shapes): buffers have the lengths their operation's shape says.
+//! * KN-2 (threads do not enter bits): work is divided into parts whose results do not depend on the division.
+//! * KN-3 (no allocation): scratch is taken once, when the device is made.
+
+mod adamw;
+mod attention;
+mod class;
+mod cross_entropy;
+mod dropout;
+mod elementwise;
+mod embedding;
+mod gelu;
+mod lanes;
+mod layer_norm;
+mod linear;
+mod math;
+mod matmul;
+mod norm;
+mod pool;
+
+#[cfg(test)]
+mod reference;
+
+pub use class::Class;
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pool::Pool;
+
+use crate::arena::{Arena, ArenaError, Buffer, Tag};
+
+/// f32 of scratch that each thread has.
+const THREAD_SCRATCH: usize = 512 << 10;
+/// f32 of scratch that one operation has for partial results of its parts.
+const SHARED_SCRATCH: usize = 256 << 10;
+
+/// Some cores of this machine.
+pub struct CpuDevice {
+    class: Class,
+    pool: Pool,
+    scratch: Vec<Mutex<Buffer>>,
+    shared: Mutex<Buffer>,
+}
+
+impl CpuDevice {
+    /// A device of `threads` threads (one means the caller's own) of the best instruction-set class there is.
+    ///
+    /// # Errors
+    /// If `arena` has no room for its scratch, 2 MiB a thread and 1 MiB.
+    pub fn new(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
+        Self::with_class(threads, arena, Class::detect())
+    }
+
+    /// As [`Self::new`], with a class of at most the detected one for everything but matrix products.
+    pub(crate) fn with_class(threads: usize, arena: &Arena, class: Class) -> Result<Self, ArenaError> {
+        let threads = threads.max(1);
+        let scratch = (0..threads).map(|_| arena.alloc(Tag::Temporary, THREAD_SCRATCH).map(Mutex::new));
+        Ok(Self {
+            class,
+            scratch: scratch.collect::<Result<_, _>>()?,
+            shared: Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?),
+            pool: Pool::new(threads),
+        })
+    }
+
+    /// Its instruction-set class.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Threads it computes on.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Runs `body` on a thread of the device.
+    pub fn enter<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        self.pool.enter(body)
+    }
+
+    /// This thread's scratch.
+    fn thread_scratch(&self) -> MutexGuard<'_, Buffer> {
+        // A panic leaves scratch with unspecified contents, which is what it has anyway.
+        self.scratch[self.pool.thread()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Scratch for the partial results of one operation.
+    fn shared_scratch(&self) -> MutexGuard<'_, Buffer> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for CpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuDevice({}, {} threads)", self.class.name(), self.threads())
+    }
+}

@@ -1,0 +1,39 @@
+//! Fill, copy and add.
+
+use super::CpuDevice;
+use super::class::by_class;
+use super::pool::Parts;
+
+/// Elements from which on it pays to share an elementwise operation among threads.
+pub(super) const GRAIN: usize = 8192;
+
+by_class! {
+    pub(super) fn add(dst: &mut [f32], src: &[f32]) {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d += s;
+        }
+    }
+}
+
+impl CpuDevice {
+    pub(crate) fn fill(&self, dst: &mut [f32], value: f32) {
+        let len = dst.len();
+        let dst = Parts::of(dst);
+        // SAFETY: runs of one division are disjoint.
+        self.pool.divide(len, GRAIN, |run| unsafe { dst.part(run) }.fill(value));
+    }
+
+    pub(crate) fn copy(&self, dst: &mut [f32], src: &[f32]) {
+        assert_eq!(dst.len(), src.len(), "KN-1 (shapes): copy");
+        let dst = Parts::of(dst);
+        // SAFETY: runs of one division are disjoint.
+        self.pool.divide(src.len(), GRAIN, |run| unsafe { dst.part(run.clone()) }.copy_from_slice(&src[run]));
+    }
+
+    pub(crate) fn add_into(&self, dst: &mut [f32], src: &[f32]) {
+        assert_eq!(dst.len(), src.len(), "KN-1 (shapes): add");
+        let dst = Parts::of(dst);
+        // SAFETY: runs of one division are disjoint.
+        self.pool.divide(src.len(), GRAIN, |run| add(self.class, unsafe { dst.part(run.clone()) }, &src[run]));
+    }
+}

@@ -1,0 +1,112 @@
+//! Linear maps: `y = x W + b` and its three gradients, for both weight layouts.
+
+use super::CpuDevice;
+use super::class::by_class;
+use super::elementwise::add;
+use super::matmul::{Size, Strided};
+use super::pool::Parts;
+use crate::device::{Layout, Linear, Write};
+
+/// Rows whose column sums are taken in one chain before they are added to the total.
+pub(super) const ROW_BLOCK: usize = 64;
+/// Columns summed together.
+const STRIPE: usize = 64;
+
+/// The weight as `[inputs, outputs]`.
+fn as_in_out(weight: &[f32], shape: Linear) -> Strided<&[f32]> {
+    match shape.layout {
+        Layout::OutIn => Strided::rows(weight, shape.inputs).transposed(),
+        Layout::InOut => Strided::rows(weight, shape.outputs),
+    }
+}
+
+impl CpuDevice {
+    pub(crate) fn linear(&self, y: &mut [f32], x: &[f32], weight: &[f32], bias: Option<&[f32]>, shape: Linear) {
+        let Linear { rows, inputs, outputs, .. } = shape;
+        assert!(
+            y.len() == rows * outputs
+                && x.len() == rows * inputs
+                && weight.len() == inputs * outputs
+                && bias.is_none_or(|b| b.len() == outputs),
+            "KN-1 (shapes): {shape:?}"
+        );
+        let size = Size { m: rows, n: outputs, k: inputs };
+        let finish = |part: &mut [f32]| {
+            if let Some(bias) = bias {
+                for row in part.chunks_exact_mut(outputs) {
+                    add(self.class, row, bias);
+                }
+            }
+        };
+        self.matmul(y, Strided::rows(x, inputs), as_in_out(weight, shape), size, Write::Overwrite, finish);
+    }
+
+    pub(crate) fn linear_input_gradient(&self, dx: &mut [f32], dy: &[f32], weight: &[f32], shape: Linear) {
+        let Linear { rows, inputs, outputs, .. } = shape;
+        assert!(
+            dx.len() == rows * inputs && dy.len() == rows * outputs && weight.len() == inputs * outputs,
+            "KN-1 (shapes): {shape:?}"
+        );
+        let size = Size { m: rows, n: inputs, k: outputs };
+        let weight = as_in_out(weight, shape).transposed();
+        self.matmul(dx, Strided::rows(dy, outputs), weight, size, Write::Overwrite, |_| ());
+    }
+
+    pub(crate) fn linear_weight_gradient(&self, dw: &mut [f32], dy: &[f32], x: &[f32], shape: Linear, write: Write) {
+        let Linear { rows, inputs, outputs, layout } = shape;
+        assert!(
+            dw.len() == inputs * outputs && dy.len() == rows * outputs && x.len() == rows * inputs,
+            "KN-1 (shapes): {shape:?}"
+        );
+        let (x, dy) = (Strided::rows(x, inputs), Strided::rows(dy, outputs));
+        let (a, b, m, n) = match layout {
+            Layout::OutIn => (dy.transposed(), x, outputs, inputs),
+            Layout::InOut => (x.transposed(), dy, inputs, outputs),
+        };
+        self.matmul(dw, a, b, Size { m, n, k: rows }, write, |_| ());
+    }
+
+    pub(crate) fn bias_gradient(&self, dbias: &mut [f32], dy: &[f32], write: Write) {
+        let width = dbias.len();
+        assert!(width > 0 && dy.len().is_multiple_of(width), "KN-1 (shapes): bias gradient {} of {width}", dy.len());
+        let out = Parts::of(dbias);
+        self.pool.divide(width, STRIPE, |columns| {
+            for start in columns.clone().step_by(STRIPE) {
+                let end = (start + STRIPE).min(columns.end);
+                // SAFETY: runs of columns of one division are disjoint.
+                column_sums(self.class, unsafe { out.part(start..end) }, &dy[start.min(dy.len())..], width, write);
+            }
+        });
+    }
+}
+
+by_class! {
+    /// Sums of up to [`STRIPE`] columns of rows `width` apart.
+    fn column_sums(out: &mut [f32], dy: &[f32], width: usize, write: Write) {
+        let columns = out.len();
+        let mut total = [0.0_f32; STRIPE];
+        for block in dy.chunks(ROW_BLOCK * width) {
+            let mut sums = [0.0_f32; STRIPE];
+            for row in block.chunks(width) {
+                if let Some(row) = row.first_chunk::<STRIPE>() && columns == STRIPE {
+                    for (sum, x) in sums.iter_mut().zip(row) {
+                        *sum += x;
+                    }
+                } else {
+                    for (sum, x) in sums.iter_mut().zip(&row[..columns]) {
+                        *sum += x;
+                    }
+                }
+            }
+            for (total, sum) in total.iter_mut().zip(&sums) {
+                *total += sum;
+            }
+        }
+        for (out, total) in out.iter_mut().zip(&total) {
+            match write {
+                Write::Overwrite => *out = *total,
+                Write::Add => *out += total,
+            }
+        }
+    }
+}

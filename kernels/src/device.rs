@@ -1,0 +1,281 @@
+//! A device as the model sees it: operations on views, and one queue.
+//!
+//! Every operation is complete when its method returns as far as later operations of the same device are concerned; what the
+//! host reads with [`View::host_visible`] is complete when the [`Queue`] reports the job done. Shapes that do not fit
+//! are broken invariants of the caller and panic.
+
+mod dropout;
+mod queue;
+mod shape;
+
+pub use dropout::{Dropout, DropoutKey, DropoutSite};
+pub use queue::{JobPanic, Queue};
+pub use shape::{AdamW, Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
+
+use crate::arena::{Arena, ArenaError, View, ViewMut};
+use crate::cpu::CpuDevice;
+
+/// Something that computes.
+#[derive(Debug)]
+pub enum Device {
+    /// Processor cores.
+    Cpu(CpuDevice),
+}
+
+impl Device {
+    /// A processor device of `threads` threads; its scratch memory comes from `arena`.
+    ///
+    /// # Errors
+    /// If the arena has no room for the scratch.
+    pub fn cpu(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
+        CpuDevice::new(threads, arena).map(Self::Cpu)
+    }
+
+    /// Instruction-set class, e.g. `avx512`.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Cpu(cpu) => cpu.class().name(),
+        }
+    }
+
+    /// Runs `body` where the device's operations are cheapest to start: on its own threads.
+    pub fn enter<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        match self {
+            Self::Cpu(cpu) => cpu.enter(body),
+        }
+    }
+
+    /// Copies from host memory.
+    pub fn upload(&self, dst: ViewMut<'_>, src: &[f32]) {
+        match self {
+            Self::Cpu(cpu) => cpu.copy(dst.into_host(), src),
+        }
+    }
+
+    /// Copies to host memory.
+    pub fn download(&self, dst: &mut [f32], src: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.copy(dst, src.host()),
+        }
+    }
+
+    /// `dst = value`.
+    pub fn fill(&self, dst: ViewMut<'_>, value: f32) {
+        match self {
+            Self::Cpu(cpu) => cpu.fill(dst.into_host(), value),
+        }
+    }
+
+    /// `dst = src`.
+    pub fn copy(&self, dst: ViewMut<'_>, src: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.copy(dst.into_host(), src.host()),
+        }
+    }
+
+    /// `dst = dst + src`: one f32 addition an element.
+    pub fn add_into(&self, dst: ViewMut<'_>, src: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.add_into(dst.into_host(), src.host()),
+        }
+    }
+
+    /// `y [rows, outputs] = x [rows, inputs] W + bias`, with the weight in either layout.
+    pub fn linear(&self, y: ViewMut<'_>, x: View<'_>, weight: View<'_>, bias: Option<View<'_>>, shape: Linear) {
+        match self {
+            Self::Cpu(cpu) => cpu.linear(y.into_host(), x.host(), weight.host(), bias.map(View::host), shape),
+        }
+    }
+
+    /// `dx [rows, inputs]` from `dy [rows, outputs]`.
+    pub fn linear_input_gradient(&self, dx: ViewMut<'_>, dy: View<'_>, weight: View<'_>, shape: Linear) {
+        match self {
+            Self::Cpu(cpu) => cpu.linear_input_gradient(dx.into_host(), dy.host(), weight.host(), shape),
+        }
+    }
+
+    /// `dW`, in the weight's layout, from `dy [rows, outputs]` and `x [rows, inputs]`.
+    pub fn linear_weight_gradient(&self, dw: ViewMut<'_>, dy: View<'_>, x: View<'_>, shape: Linear, write: Write) {
+        match self {
+            Self::Cpu(cpu) => cpu.linear_weight_gradient(dw.into_host(), dy.host(), x.host(), shape, write),
+        }
+    }
+
+    /// `dbias [width] = column sums of dy [rows, width]`.
+    pub fn bias_gradient(&self, dbias: ViewMut<'_>, dy: View<'_>, write: Write) {
+        match self {
+            Self::Cpu(cpu) => cpu.bias_gradient(dbias.into_host(), dy.host(), write),
+        }
+    }
+
+    /// LayerNorm over rows of `gamma.len()` elements; `stats [rows, 2]` gets mean and reciprocal deviation.
+    pub fn layer_norm(&self, y: ViewMut<'_>, stats: ViewMut<'_>, x: View<'_>, params: NormParams<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.layer_norm(
+                y.into_host(),
+                stats.into_host(),
+                x.host(),
+                (params.gamma.host(), params.beta.host()),
+                params.epsilon,
+            ),
+        }
+    }
+
+    /// Gradients of [`Self::layer_norm`]. `dx` (written as its `Write` says, so a residual's gradient can be in it already), and
+    /// `dgamma`, `dbeta` (written as theirs says) from `dy`, the input `x` and its `stats`.
+    pub fn layer_norm_backward(
+        &self,
+        dx: (ViewMut<'_>, Write),
+        (dgamma, dbeta, write): (ViewMut<'_>, ViewMut<'_>, Write),
+        dy: View<'_>,
+        (x, stats): (View<'_>, View<'_>),
+        gamma: View<'_>,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.layer_norm_backward(
+                (dx.0.into_host(), dx.1),
+                (dgamma.into_host(), dbeta.into_host(), write),
+                dy.host(),
+                (x.host(), stats.host()),
+                gamma.host(),
+            ),
+        }
+    }
+
+    /// `y = gelu(x)`, the tanh form.
+    pub fn gelu(&self, y: ViewMut<'_>, x: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.gelu(y.into_host(), x.host()),
+        }
+    }
+
+    /// `dy` becomes `dx`: multiplied in place by the derivative of [`Self::gelu`] at its input `x`.
+    pub fn gelu_backward(&self, dy: ViewMut<'_>, x: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.gelu_backward(dy.into_host(), x.host()),
+        }
+    }
+
+    /// Causal self-attention: `y [tokens, width]` and `statistics [samples, heads, positions]` (log-sum-exp of scaled scores)
+    /// from the packed `qkv [tokens, 3 width]`, with dropout on the probabilities.
+    pub fn attention(
+        &self,
+        y: ViewMut<'_>,
+        statistics: ViewMut<'_>,
+        qkv: View<'_>,
+        shape: Attention,
+        dropout: Option<&Dropout<'_>>,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.attention(y.into_host(), statistics.into_host(), qkv.host(), shape, dropout),
+        }
+    }
+
+    /// `dqkv` of [`Self::attention`] from `dy`, its output `y`, its `statistics` and its input, with the same dropout.
+    pub fn attention_backward(
+        &self,
+        dqkv: ViewMut<'_>,
+        dy: View<'_>,
+        (y, statistics, qkv): (View<'_>, View<'_>, View<'_>),
+        shape: Attention,
+        dropout: Option<&Dropout<'_>>,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.attention_backward(
+                dqkv.into_host(),
+                dy.host(),
+                (y.host(), statistics.host(), qkv.host()),
+                shape,
+                dropout,
+            ),
+        }
+    }
+
+    /// `branch = residual + dropout(branch)`, in place.
+    pub fn add_residual(&self, branch: ViewMut<'_>, residual: View<'_>, dropout: Option<&Dropout<'_>>) {
+        match self {
+            Self::Cpu(cpu) => cpu.add_residual(branch.into_host(), residual.host(), dropout),
+        }
+    }
+
+    /// `dst = dropout(src)`: also its own backward pass.
+    pub fn dropout(&self, dst: ViewMut<'_>, src: View<'_>, dropout: &Dropout<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.dropout(dst.into_host(), src.host(), dropout),
+        }
+    }
+
+    /// `y [tokens, width] = dropout(wte[token] + wpe[position])`; tokens are `[samples, positions]`.
+    pub fn embedding(
+        &self,
+        y: ViewMut<'_>,
+        tokens: &[u32],
+        (wte, wpe): (View<'_>, View<'_>),
+        positions: usize,
+        dropout: Option<&Dropout<'_>>,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.embedding(y.into_host(), tokens, (wte.host(), wpe.host()), positions, dropout),
+        }
+    }
+
+    /// Gradients of the two tables, `dwte [vocab, width]` and `dwpe [at least positions, width]`, whole, from
+    /// `dy [tokens, width]` (dropout already undone).
+    pub fn embedding_backward(
+        &self,
+        (dwte, dwpe): (ViewMut<'_>, ViewMut<'_>),
+        dy: View<'_>,
+        tokens: &[u32],
+        positions: usize,
+        write: Write,
+    ) {
+        match self {
+            Self::Cpu(cpu) => {
+                cpu.embedding_backward((dwte.into_host(), dwpe.into_host()), dy.host(), tokens, positions, write);
+            }
+        }
+    }
+
+    /// Softmax cross-entropy: the summed loss; `logits [tokens, vocab]` become its gradient times `seed`.
+    pub fn cross_entropy(&self, logits: ViewMut<'_>, targets: &[u32], seed: f32) -> LossSum {
+        match self {
+            Self::Cpu(cpu) => cpu.cross_entropy(logits.into_host(), targets, seed),
+        }
+    }
+
+    /// The summed loss alone; bits as [`Self::cross_entropy`].
+    pub fn cross_entropy_loss(&self, logits: View<'_>, targets: &[u32]) -> LossSum {
+        match self {
+            Self::Cpu(cpu) => cpu.cross_entropy_loss(logits.host(), targets),
+        }
+    }
+
+    /// Sum of squares, exact over chunks of 16 elements from the view's start: views must start at chunk edges of their
+    /// block's space.
+    pub fn sum_of_squares(&self, x: View<'_>) -> SquareSum {
+        match self {
+            Self::Cpu(cpu) => cpu.sum_of_squares(x.host()),
+        }
+    }
+
+    /// One AdamW update of a run of elements with their two moments; `decayed` applies weight decay.
+    pub fn adamw(
+        &self,
+        weight: ViewMut<'_>,
+        (moment1, moment2): (ViewMut<'_>, ViewMut<'_>),
+        gradient: View<'_>,
+        scalars: &AdamW,
+        decayed: bool,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.adamw(
+                weight.into_host(),
+                (moment1.into_host(), moment2.into_host()),
+                gradient.host(),
+                scalars,
+                decayed,
+            ),
+        }
+    }
+}
