@@ -1,8 +1,23 @@
 //! A model's arithmetic, built from kernels.
 //!
-//! [`init`] draws the initial weights from the seed.
+//! * [`init`] draws the initial weights from the seed.
+//! * [`StageModel`] computes one pipeline stage: forward, loss, backward, and the lane sums of every gradient.
+//! * [`hf`] is Hugging Face's layout, out and in; [`state`] is a whole training state as one file.
 
+mod block;
+mod error;
+pub mod hf;
 pub mod init;
+mod stage;
+pub mod state;
+mod sums;
+mod tensors;
+mod weights;
 
 #[cfg(test)]
 mod testing;
+
+pub use block::Phase;
+pub use error::ModelError;
+pub use stage::{BlockCalls, Input, StageModel};
+pub use sums::LaneSum;

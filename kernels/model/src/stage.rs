@@ -1,0 +1,379 @@
+//! The computation of one pipeline stage of one replica.
+//!
+//! A stage actor owns a [`StageModel`] and calls it on its device's queue, one call an instruction. In training, each
+//! micro-batch passes [`StageModel::forward`], on the last stage [`StageModel::loss`], then [`StageModel::backward`];
+//! after the last one every contribution is taken with [`StageModel::take_gradient`].
+//!
+//! * SM-1 (one order): a lane's micro-batches come to `backward` in ascending order, lanes too; forwards may run ahead.
+//! * SM-2 (loss before backward): on the last stage.
+//! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use shoal_config::JobSpec;
+use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag, View};
+use shoal_plan::batch::MicroBatch;
+use shoal_plan::blocks::{BlockKind, BlockTable, ModelTable};
+use shoal_plan::ids::{self, BlockId};
+use shoal_plan::ledger::backward_seed;
+use shoal_plan::space::{GradPart, GradUnit, Interval};
+
+use crate::ModelError;
+use crate::block::embedding::Embedding;
+use crate::block::head::{Head, Scored};
+use crate::block::layer::{Layer, LayerStash};
+use crate::block::{Phase, Scope, Sizes};
+use crate::sums::{LaneSum, LaneSums};
+use crate::weights::Weights;
+
+/// What a stage is fed with.
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// First stage: tokens `[samples, context]`.
+    Tokens(&'a [u16]),
+    /// Later stages: the activation `[samples, context, width]` of the stage before.
+    Activation(Arc<Buffer>),
+}
+
+/// How often a block was computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockCalls {
+    /// Which block.
+    pub block: BlockId,
+    /// Forward passes of micro-batches, validation included. The head's runs when the loss is asked for.
+    pub forward: u64,
+    /// Backward passes of micro-batches.
+    pub backward: u64,
+}
+
+/// The computation of one pipeline stage of one replica.
+pub struct StageModel {
+    arena: Arena,
+    table: Arc<ModelTable>,
+    sizes: Sizes,
+    /// Factor of every gradient: see [`backward_seed`].
+    seed: f32,
+    blocks: Vec<Block>,
+    weights: Weights,
+    /// Each block's own contribution.
+    own: Vec<LaneSums>,
+    /// The head's contribution to the token table.
+    tied: Option<LaneSums>,
+    flights: BTreeMap<ids::MicroBatch, Flight>,
+    calls: Vec<BlockCalls>,
+}
+
+enum Block {
+    Embedding(Embedding),
+    Layer(Layer),
+    Head(Head),
+}
+
+/// A micro-batch between its forward and its backward (or, in evaluation, its loss).
+struct Flight {
+    phase: Phase,
+    /// One entry a block, in block order.
+    kept: Vec<Kept>,
+}
+
+/// What a block keeps of a micro-batch.
+enum Kept {
+    /// Embedding.
+    Tokens(Vec<u32>),
+    /// A layer.
+    Layer(LayerStash),
+    /// The head before the loss: its input.
+    Input(Arc<Buffer>),
+    /// The head after the loss.
+    Scored(Scored),
+}
+
+impl StageModel {
+    /// A stage that computes `blocks` for the lanes `lanes` of its replica. Its weights are zero until written.
+    ///
+    /// # Errors
+    /// If the arena has no room for the weights, or a lane of the job would have no sample.
+    ///
+    /// # Panics
+    /// If `blocks` or `lanes` is empty or not part of the job.
+    pub fn new(
+        arena: &Arena,
+        spec: &JobSpec,
+        table: Arc<ModelTable>,
+        blocks: Range<u32>,
+        lanes: Range<u32>,
+    ) -> Result<Self, ModelError> {
+        let of = spec.parallel.virtual_replicas;
+        assert!(!blocks.is_empty() && blocks.end as usize <= table.blocks.len(), "SM-4 (blocks of the model)");
+        assert!(!lanes.is_empty() && lanes.end <= of, "SM-5 (lanes of the job)");
+        if of > spec.train.global_batch {
+            return Err(ModelError::EmptyLane { lanes: of, batch: spec.train.global_batch });
+        }
+        let sums = |b: u32| LaneSums::new(of, table.blocks[b as usize].len as usize, gaps(&table.blocks[b as usize]));
+        let tied = LaneSums::new(of, table.tied().1.len() as usize, Vec::new());
+        let block = |b: u32| {
+            let block = table.block(BlockId(b));
+            match block.kind {
+                BlockKind::Embedding => Block::Embedding(Embedding::of(block)),
+                BlockKind::Layer => Block::Layer(Layer::of(block)),
+                BlockKind::Head => Block::Head(Head::of(block, &table)),
+            }
+        };
+        Ok(Self {
+            arena: arena.clone(),
+            sizes: Sizes::of(spec),
+            seed: backward_seed(spec),
+            blocks: blocks.clone().map(block).collect(),
+            weights: Weights::new(arena, &table, blocks.clone())?,
+            own: blocks.clone().map(sums).collect(),
+            tied: blocks.contains(&table.head().0).then_some(tied),
+            flights: BTreeMap::new(),
+            calls: blocks.map(|b| BlockCalls { block: BlockId(b), forward: 0, backward: 0 }).collect(),
+            table,
+        })
+    }
+
+    /// Overwrites weights from host memory; elements that this stage does not compute with are passed over.
+    ///
+    /// # Panics
+    /// If there is not one value an element.
+    pub fn write_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
+        self.weights.write(device, block, interval, values);
+    }
+
+    /// Overwrites weights from the device's own memory; elements that this stage does not compute with are passed over.
+    ///
+    /// # Panics
+    /// If there is not one value an element.
+    pub fn copy_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: View<'_>) {
+        self.weights.copy(device, block, interval, values);
+    }
+
+    /// Some weights of this stage.
+    ///
+    /// # Panics
+    /// If the stage does not compute with all of them.
+    #[must_use]
+    pub fn read_weights(&self, block: BlockId, interval: Interval) -> View<'_> {
+        self.weights.view(block, interval.range())
+    }
+
+    /// The model's table.
+    #[must_use]
+    pub fn table(&self) -> &Arc<ModelTable> {
+        &self.table
+    }
+
+    /// Runs a micro-batch through the stage: the activation `[samples, context, width]` for the next stage, or `None` on the
+    /// last one, whose head waits for [`Self::loss`].
+    ///
+    /// # Errors
+    /// If memory runs out, or a token is outside the vocabulary.
+    ///
+    /// # Panics
+    /// If the input is not what this stage takes, or the micro-batch is in flight already.
+    pub fn forward(
+        &mut self,
+        device: &Device,
+        phase: Phase,
+        batch: &MicroBatch,
+        input: Input<'_>,
+    ) -> Result<Option<Buffer>, ModelError> {
+        let Self { arena, sizes, blocks, weights, flights, calls, .. } = self;
+        assert!(!flights.contains_key(&batch.index), "SM-6 (a micro-batch is in flight once): {}", batch.index);
+        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
+        let mut flow = match input {
+            Input::Tokens(tokens) => Flow::Tokens(widen(tokens, scope.rows(), sizes.vocab)?),
+            Input::Activation(x) => {
+                assert_eq!(x.len(), scope.rows() * sizes.width, "SM-7 (an activation has a row for every token)");
+                Flow::Rows(x)
+            }
+        };
+        let mut kept = Vec::with_capacity(blocks.len());
+        let last = blocks.len() - 1;
+        for (i, (block, calls)) in blocks.iter().zip(calls).enumerate() {
+            let tag = if i == last { Tag::Activation } else { scope.kept() };
+            let failed = |source| ModelError::Forward { block: calls.block, source };
+            flow = match (block, flow) {
+                (Block::Embedding(embedding), Flow::Tokens(tokens)) => {
+                    let y = embedding.forward(&scope, &tokens, tag).map_err(failed)?;
+                    kept.push(Kept::Tokens(tokens));
+                    calls.forward += 1;
+                    Flow::Rows(Arc::new(y))
+                }
+                (Block::Layer(layer), Flow::Rows(x)) => {
+                    let (y, stash) = layer.forward(&scope, x, tag).map_err(failed)?;
+                    kept.extend(stash.map(Kept::Layer));
+                    calls.forward += 1;
+                    Flow::Rows(Arc::new(y))
+                }
+                (Block::Head(_), Flow::Rows(x)) => {
+                    kept.push(Kept::Input(x));
+                    Flow::Ended
+                }
+                (Block::Embedding(_), Flow::Rows(_) | Flow::Ended)
+                | (Block::Layer(_) | Block::Head(_), Flow::Tokens(_) | Flow::Ended) => {
+                    panic!("SM-8 (tokens enter the first stage, activations the others): at {}", calls.block)
+                }
+            };
+        }
+        let output = match flow {
+            Flow::Rows(y) => Some(Arc::into_inner(y).expect("SM-9 (nobody else holds the last block's output)")),
+            Flow::Tokens(_) | Flow::Ended => None,
+        };
+        if matches!(phase, Phase::Train { .. }) || output.is_none() {
+            flights.insert(batch.index, Flight { phase, kept });
+        }
+        Ok(output)
+    }
+
+    /// Last stage: the summed loss of a micro-batch from its targets `[samples, context]`. In training, its backward pass is
+    /// to come next: logits take the most memory of all. In evaluation, the micro-batch is done.
+    ///
+    /// # Errors
+    /// If memory runs out, or a target is outside the vocabulary.
+    ///
+    /// # Panics
+    /// If this is not the last stage, or the micro-batch's forward pass did not come before.
+    pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u16]) -> Result<LossSum, ModelError> {
+        let Self { arena, sizes, blocks, weights, flights, calls, seed, .. } = self;
+        let mut flight = flights.remove(&batch.index).expect("SM-2 (forward before loss)");
+        let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
+            panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
+        };
+        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
+        let targets = widen(targets, scope.rows(), sizes.vocab)?;
+        let (loss, scored) = head.loss(&scope, x, &targets, *seed).map_err(|source| ModelError::Loss { source })?;
+        if let Some(last) = calls.last_mut() {
+            last.forward += 1;
+        }
+        if let Some(scored) = scored {
+            flight.kept.push(Kept::Scored(scored));
+            flights.insert(batch.index, flight);
+        }
+        Ok(loss)
+    }
+
+    /// The logits of a micro-batch that waits for its loss.
+    #[cfg(test)]
+    pub(crate) fn logits(&self, device: &Device, batch: &MicroBatch) -> Buffer {
+        let flight = &self.flights[&batch.index];
+        let (Some(Block::Head(head)), Some(Kept::Input(x))) = (self.blocks.last(), flight.kept.last()) else {
+            panic!("only the last stage has logits")
+        };
+        let Self { arena, weights, sizes, .. } = self;
+        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
+        head.predict(&scope, x).expect("tests have room")
+    }
+
+    /// Differentiates the stage at a micro-batch and adds the parameters' gradient to the lane's sum. Takes the gradient of the
+    /// stage's output (`None` on the last stage) and gives that of its input (`None` on the first).
+    ///
+    /// # Errors
+    /// If memory runs out.
+    ///
+    /// # Panics
+    /// If the micro-batch is not in flight, comes out of order, or has no loss yet on the last stage.
+    pub fn backward(
+        &mut self,
+        device: &Device,
+        batch: &MicroBatch,
+        gradient: Option<Buffer>,
+    ) -> Result<Option<Buffer>, ModelError> {
+        let Self { arena, sizes, blocks, weights, flights, calls, own, tied, .. } = self;
+        let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
+        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
+        let mut gradient = gradient;
+        for (((block, kept), own), calls) in blocks.iter().zip(kept).zip(own).zip(calls).rev() {
+            let failed = |source| ModelError::Backward { block: calls.block, source };
+            let mut into = own.accumulator(device, arena, batch).map_err(failed)?;
+            gradient = match (block, kept, gradient) {
+                (Block::Head(head), Kept::Scored(scored), None) => {
+                    let tied = tied.as_mut().expect("SM-10 (a head's stage sums both parts)");
+                    let mut tied_into = tied.accumulator(device, arena, batch).map_err(failed)?;
+                    let flowing = head.backward(&scope, scored, &mut into, &mut tied_into).map_err(failed)?;
+                    tied.added(device, batch);
+                    Some(flowing)
+                }
+                (Block::Layer(layer), Kept::Layer(stash), Some(mut flowing)) => {
+                    layer.backward(&scope, stash, &mut flowing, &mut into).map_err(failed)?;
+                    Some(flowing)
+                }
+                (Block::Embedding(embedding), Kept::Tokens(tokens), Some(flowing)) => {
+                    embedding.backward(&scope, &tokens, flowing, &mut into).map_err(failed)?;
+                    None
+                }
+                (Block::Head(_) | Block::Layer(_) | Block::Embedding(_), _, _) => {
+                    panic!("SM-2 (loss, or the next stage's gradient, before backward): at {}", calls.block)
+                }
+            };
+            own.added(device, batch);
+            calls.backward += 1;
+        }
+        if let Some(out) = &mut gradient {
+            out.retag(Tag::Activation);
+        }
+        Ok(gradient)
+    }
+
+    /// The sums of a contribution over this replica's lanes, one a subtree, left to right, once its last backward is done.
+    /// Values are gradients of the summed loss times the backward seed.
+    ///
+    /// # Panics
+    /// If the stage does not compute the contribution, or a lane of it is unfinished.
+    pub fn take_gradient(&mut self, unit: GradUnit) -> Vec<LaneSum> {
+        let sums = match unit.part {
+            GradPart::Own => self.calls.iter().position(|c| c.block == unit.block).and_then(|i| self.own.get_mut(i)),
+            GradPart::TiedHead => self.tied.as_mut(),
+        };
+        sums.expect("SM-10 (a stage sums what its blocks contribute)").take()
+    }
+
+    /// Ends a step: everything that entered it has left it.
+    ///
+    /// # Panics
+    /// If a micro-batch is in flight or a gradient was not taken.
+    pub fn finish_step(&mut self) {
+        assert!(self.flights.is_empty(), "SM-11 (a step ends with nothing in flight)");
+        assert!(
+            self.own.iter().chain(&self.tied).all(LaneSums::is_empty),
+            "SM-11 (a step ends with every gradient taken)"
+        );
+    }
+
+    /// Drops everything of a cancelled pass; the weights stay.
+    pub fn abort(&mut self) {
+        self.flights.clear();
+        self.own.iter_mut().chain(&mut self.tied).for_each(LaneSums::clear);
+    }
+
+    /// How often each block was computed since the stage began.
+    #[must_use]
+    pub fn calls(&self) -> &[BlockCalls] {
+        &self.calls
+    }
+}
+
+/// What goes from block to block.
+enum Flow {
+    Tokens(Vec<u32>),
+    Rows(Arc<Buffer>),
+    Ended,
+}
+
+fn widen(tokens: &[u16], rows: usize, vocab: usize) -> Result<Vec<u32>, ModelError> {
+    assert_eq!(tokens.len(), rows, "SM-7 (a token for every row)");
+    match tokens.iter().find(|&&t| usize::from(t) >= vocab) {
+        Some(&token) => Err(ModelError::Token { token, vocab: vocab as u32 }),
+        None => Ok(tokens.iter().copied().map(u32::from).collect()),
+    }
+}
+
+/// The parts of a block's space that no parameter covers.
+fn gaps(block: &BlockTable) -> Vec<Range<usize>> {
+    let starts = block.params.iter().skip(1).map(|p| p.interval.start).chain([block.len]);
+    let ends = block.params.iter().map(|p| p.interval.end);
+    ends.zip(starts).filter(|(end, start)| end < start).map(|(end, start)| end as usize..start as usize).collect()
+}
