@@ -27,5 +27,6 @@ pub mod memory;
 pub mod partition;
 pub mod planner;
 pub mod protocol;
+pub mod rules;
 pub mod schedule;
 pub mod space;
