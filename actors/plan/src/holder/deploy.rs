@@ -113,6 +113,13 @@ impl Holder {
         let initialise = deploy.resolve == Resolution::Initialise;
         if initialise {
             self.entries.clear();
+            if deploy.version != self.genesis {
+                let cause =
+                    "the coordinator starts this job from another seed, model or data than this node knows".to_owned();
+                self.phase = Phase::Waiting;
+                self.trouble(Trouble::Data { cause }, &[], out);
+                return;
+            }
         }
         let by_number = self.rules.breaks(Breach::VersionByNumberOnly);
         let mut stale = Vec::new();
@@ -171,7 +178,7 @@ impl Holder {
                 }));
             }
         }
-        self.phase = Phase::Moving(adopted);
+        self.phase = Phase::Moving(Box::new(adopted));
         for (piece, slot) in named {
             self.hand_to_own_seats(piece, slot, out);
         }

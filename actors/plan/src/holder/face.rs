@@ -281,7 +281,8 @@ pub enum MoveCommand {
         /// What of it.
         wanted: Wanted,
     },
-    /// Send a piece's whole gradient to its shadows.
+    /// Send a piece's whole gradient to its shadows. A shadow that is being filled does not hold up the commit: the
+    /// elements must stay readable until they are sent, even if the slot is updated first.
     ShareGradient {
         /// Under this generation.
         generation: Generation,

@@ -67,11 +67,11 @@ enum Phase {
     /// For the updates that settle the step in flight.
     Settling(Box<Deploy>),
     /// For state and weights that the plan needs here.
-    Moving(Adopted),
+    Moving(Box<Adopted>),
     /// For the start.
-    Ready(Adopted),
+    Ready(Box<Adopted>),
     /// Stepping.
-    Running(Adopted, Run),
+    Running(Box<Adopted>, Box<Run>),
     /// Over.
     Released,
 }

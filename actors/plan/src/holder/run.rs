@@ -110,7 +110,7 @@ impl Holder {
             Phase::Ready(mut adopted) if adopted.version == version => {
                 let left_over = self.slots.iter().filter(|(_, slot)| slot.piece.is_none()).map(|(id, _)| id).collect();
                 self.free(left_over, out);
-                let mut run = Run::new(version);
+                let mut run = Box::new(Run::new(version));
                 run.order(self.node, &mut adopted, next, fills, persist);
                 self.phase = Phase::Running(adopted, run);
             }
