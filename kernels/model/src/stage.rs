@@ -377,3 +377,8 @@ fn gaps(block: &BlockTable) -> Vec<Range<usize>> {
     let ends = block.params.iter().map(|p| p.interval.end);
     ends.zip(starts).filter(|(end, start)| end < start).map(|(end, start)| end as usize..start as usize).collect()
 }
+
+#[cfg(test)]
+mod pipeline;
+#[cfg(test)]
+mod tests;

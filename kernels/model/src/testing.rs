@@ -3,6 +3,14 @@
 use std::path::PathBuf;
 
 use shoal_config::spec::*;
+use shoal_exact::philox::philox;
+use shoal_kernels::{Arena, Budget, Device, Tier};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::ids::Digest;
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::space::Interval;
+
+use crate::init;
 
 /// A small job: layers, heads, width, context, vocabulary, dropout.
 pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32, dropout: f32) -> JobSpec {
@@ -42,4 +50,49 @@ pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32,
         },
         elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
     }
+}
+
+/// A job with data facts that give it plenty of windows.
+pub(crate) fn with_data(spec: JobSpec) -> Job {
+    let data = DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 5_000 };
+    Job { spec, data }
+}
+
+/// A device with an arena of its own.
+pub(crate) fn device(threads: usize) -> (Device, Arena) {
+    let budget = Budget::new(1 << 30);
+    let arena = Arena::new(Tier::Device, 1 << 30, &budget);
+    (Device::cpu(threads, &arena).expect("a test has room"), arena)
+}
+
+/// The tokens of some samples and the tokens that follow each: a function of the sample ids.
+pub(crate) fn tokens(spec: &JobSpec, samples: &[u64]) -> (Vec<u16>, Vec<u16>) {
+    let ModelSpec::Gpt2(model) = &spec.model;
+    let token = |sample: u64, at: u32| {
+        let [word, _] = philox(99, [sample, u64::from(at)]);
+        (word % u64::from(model.vocab)) as u16
+    };
+    let of = |shift: u32| {
+        samples.iter().flat_map(move |&s| (0..model.context).map(move |at| token(s, at + shift))).collect()
+    };
+    (of(0), of(1))
+}
+
+/// Elements of each block's weights.
+pub(crate) type Values = Vec<Vec<f32>>;
+
+/// The weights that a job starts with; biases and LayerNorms moved off their zeros and ones, which would hide mistakes.
+pub(crate) fn weights(spec: &JobSpec, table: &ModelTable) -> Values {
+    let each = table.blocks.iter().map(|block| {
+        let mut values = vec![0.0; block.len as usize];
+        init::fill(table, spec, block.id, Interval::new(0, block.len), &mut values);
+        for param in block.params.iter().filter(|p| !p.decay) {
+            for at in param.interval.range() {
+                let [word, _] = philox(5, [u64::from(block.id.0), at as u64]);
+                values[at] += (word % 1000) as f32 / 5000.0 - 0.1;
+            }
+        }
+        values
+    });
+    each.collect()
 }

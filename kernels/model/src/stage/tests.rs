@@ -1,0 +1,136 @@
+//! SM-3: bits do not depend on the split into stages, replicas, schedules or threads.
+
+use shoal_config::JobSpec;
+use shoal_config::spec::Schedule::{GPipe, OneFOneB};
+use shoal_config::spec::{EvalSpec, ParallelSpec, Schedule, TrainSpec};
+use shoal_kernels::Tag;
+use shoal_plan::batch::micro_batches;
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::job::Job;
+
+use super::pipeline::{Layout, Outcome, Pipeline};
+use super::*;
+use crate::testing;
+
+fn layout(cuts: &[u32], lane_cuts: &[u32], schedule: Schedule) -> Layout {
+    Layout { cuts: cuts.to_vec(), lane_cuts: lane_cuts.to_vec(), schedule }
+}
+
+/// Five lanes, 13 samples, micro-batches of 2: ragged lanes, ragged micro-batches, a lopsided tree; gaps after the tables.
+fn ragged(dropout: f32) -> Job {
+    let spec = testing::job(3, 2, 32, 9, 65, dropout);
+    let train =
+        TrainSpec { global_batch: 13, micro_batch: 2, evaluate: Some(EvalSpec { every: 1, samples: 7 }), ..spec.train };
+    let parallel = ParallelSpec { virtual_replicas: 5, ..spec.parallel };
+    testing::with_data(JobSpec { train, parallel, ..spec })
+}
+
+fn run(job: &Job, layout: &Layout, threads: usize, phase: Phase) -> Outcome {
+    let (device, arena) = testing::device(threads);
+    let weights = testing::weights(&job.spec, &ModelTable::of(&job.spec.model));
+    Pipeline::new(job, &weights, &device, &arena, layout).run(phase)
+}
+
+#[test]
+fn bits_do_not_depend_on_the_layout() {
+    for dropout in [0.0, 0.2] {
+        let job = ragged(dropout);
+        let phase = Phase::Train { step: 3 };
+        let whole = run(&job, &layout(&[], &[], GPipe), 1, phase);
+        assert!(whole.loss.finite);
+        assert_eq!(whole.loss.tokens, 13 * 9);
+        assert_eq!(whole.gradients.len(), 6);
+        for (name, layout, threads) in [
+            ("three threads", layout(&[], &[], GPipe), 3),
+            ("1F1B", layout(&[], &[], OneFOneB), 1),
+            ("two stages", layout(&[2], &[], GPipe), 1),
+            ("two stages, 1F1B", layout(&[3], &[], OneFOneB), 2),
+            ("four stages", layout(&[1, 2, 4], &[], OneFOneB), 1),
+            ("a stage for every block", layout(&[1, 2, 3, 4], &[], GPipe), 1),
+            ("two replicas", layout(&[], &[2], GPipe), 1),
+            ("two replicas at a subtree's edge, two stages", layout(&[2], &[4], OneFOneB), 1),
+            ("three replicas", layout(&[], &[1, 3], OneFOneB), 1),
+            ("three replicas, four stages", layout(&[1, 2, 4], &[2, 3], GPipe), 2),
+        ] {
+            assert!(run(&job, &layout, threads, phase) == whole, "{name}, dropout {dropout}");
+        }
+    }
+}
+
+#[test]
+fn evaluation_does_not_depend_on_the_layout_and_drops_nothing() {
+    let (with, without) = (ragged(0.2), ragged(0.0));
+    let whole = run(&with, &layout(&[], &[], GPipe), 1, Phase::Evaluate);
+    assert_eq!(whole.loss.tokens, 7 * 9);
+    assert!(whole.gradients.is_empty());
+    assert_eq!(run(&without, &layout(&[], &[], GPipe), 1, Phase::Evaluate), whole);
+    assert_eq!(run(&with, &layout(&[1, 2, 4], &[2], GPipe), 1, Phase::Evaluate), whole);
+}
+
+#[test]
+fn dropout_follows_the_step_and_the_seed() {
+    let job = ragged(0.2);
+    let whole = layout(&[], &[], GPipe);
+    let one = run(&job, &whole, 1, Phase::Train { step: 1 });
+    let reseeded = Job { spec: JobSpec { seed: 8, ..job.spec.clone() }, data: job.data };
+    assert_ne!(run(&ragged(0.0), &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
+    assert_ne!(run(&job, &whole, 1, Phase::Train { step: 2 }).loss, one.loss);
+    assert_ne!(run(&reseeded, &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
+}
+
+#[test]
+fn an_aborted_step_leaves_no_trace() {
+    let job = ragged(0.2);
+    let (device, arena) = testing::device(1);
+    let weights = testing::weights(&job.spec, &ModelTable::of(&job.spec.model));
+    for cuts in [vec![], vec![2]] {
+        let layout = layout(&cuts, &[2], OneFOneB);
+        let mut pipeline = Pipeline::new(&job, &weights, &device, &arena, &layout);
+        let idle = arena.total().live;
+        pipeline.start_and_leave(1);
+        assert!(arena.total().live > idle);
+        pipeline.abort();
+        assert_eq!(arena.total().live, idle);
+        assert!(pipeline.run(Phase::Train { step: 1 }) == run(&job, &layout, 1, Phase::Train { step: 1 }));
+        assert_eq!(arena.total().live, idle, "a step gives back all it took");
+    }
+}
+
+#[test]
+fn calls_are_counted_by_block() {
+    let job = ragged(0.0);
+    let (device, arena) = testing::device(1);
+    let weights = testing::weights(&job.spec, &ModelTable::of(&job.spec.model));
+    let mut pipeline = Pipeline::new(&job, &weights, &device, &arena, &layout(&[2], &[], GPipe));
+    pipeline.run(Phase::Train { step: 1 });
+    pipeline.run(Phase::Evaluate);
+    let trained = micro_batches(&job, 1, 0..5).len() as u64;
+    let expected: Vec<BlockCalls> =
+        (0..5).map(|b| BlockCalls { block: BlockId(b), forward: trained + 5, backward: trained }).collect();
+    assert_eq!(pipeline.calls(), expected);
+}
+
+#[test]
+fn at_most_one_sum_a_level_is_alive() {
+    let job = ragged(0.0);
+    let (device, arena) = testing::device(1);
+    let table = ModelTable::of(&job.spec.model);
+    let weights = testing::weights(&job.spec, &table);
+    Pipeline::new(&job, &weights, &device, &arena, &layout(&[], &[], OneFOneB)).run(Phase::Train { step: 1 });
+    let one: u64 = table.blocks.iter().map(|b| Arena::footprint(b.len as usize)).sum::<u64>()
+        + Arena::footprint(table.tied().1.len() as usize);
+    // Five lanes: at most the sums of 0..4 in the making, that is 0..2, 2 and 3.
+    assert_eq!(arena.usage(Tag::Gradient).high, 3 * one);
+}
+
+#[test]
+fn a_token_outside_the_vocabulary_is_an_error() {
+    let job = ragged(0.0);
+    let (device, arena) = testing::device(1);
+    let table = Arc::new(ModelTable::of(&job.spec.model));
+    let mut model = StageModel::new(&arena, &job.spec, table, 0..5, 0..5).expect("room");
+    let batch = &micro_batches(&job, 1, 0..5)[0];
+    let tokens = vec![65; batch.samples.len() * 9];
+    let result = model.forward(&device, Phase::Evaluate, batch, Input::Tokens(&tokens));
+    assert!(matches!(result, Err(ModelError::Token { token: 65, vocab: 65 })));
+}
