@@ -21,7 +21,7 @@ mod norm;
 mod pool;
 
 #[cfg(test)]
-mod testing;
+mod reference;
 
 pub use class::Class;
 

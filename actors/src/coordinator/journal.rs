@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shoal_plan::ids::JobId;
+use shoal_plan::ids::{JobId, NodeId};
+use shoal_plan::job::Job;
 use shoal_wire::journal::{Counter, Entry, Line};
 
 /// A store of [`Entry`]s. Shared: one thread may flush while another appends.
 pub trait Journal: Send + Sync + 'static {
-    /// Everything kept, in order of key: counters, jobs, lines of each job by number.
+    /// Everything kept, in order of key: counters, jobs, lines of each job by number, nodes.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -48,8 +49,10 @@ pub enum JournalError {
 pub struct Restored {
     /// Value of every counter that was raised.
     pub counters: BTreeMap<Counter, u64>,
+    /// Every node id that was given out, with the node's name.
+    pub nodes: BTreeMap<NodeId, String>,
     /// Every job with its lines, in order of id.
-    pub jobs: BTreeMap<JobId, (std::sync::Arc<shoal_plan::job::Job>, Vec<Line>)>,
+    pub jobs: BTreeMap<JobId, (Arc<Job>, Vec<Line>)>,
 }
 
 impl Restored {
@@ -61,6 +64,9 @@ impl Restored {
             match entry {
                 Entry::Counter { counter, value } => {
                     restored.counters.insert(counter, value);
+                }
+                Entry::Node { id, name } => {
+                    restored.nodes.insert(id, name);
                 }
                 Entry::Job { id, job } => {
                     restored.jobs.insert(id, (job, Vec::new()));
@@ -75,10 +81,16 @@ impl Restored {
         restored
     }
 
-    /// A counter's value, 0 if it was never raised.
+    /// The count of the coordinator start that begins: one more than any before.
     #[must_use]
-    pub fn counter(&self, counter: Counter) -> u64 {
-        self.counters.get(&counter).copied().unwrap_or(0)
+    pub fn incarnation(&self) -> u32 {
+        self.counters.get(&Counter::Incarnation).map_or(1, |before| *before as u32 + 1)
+    }
+
+    /// What must be durable before that start does anything.
+    #[must_use]
+    pub fn next_incarnation(&self) -> Entry {
+        Entry::Counter { counter: Counter::Incarnation, value: u64::from(self.incarnation()) }
     }
 }
 

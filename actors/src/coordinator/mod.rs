@@ -1,5 +1,30 @@
-//! The coordinator.
+//! The coordinator: who is in the cluster, which jobs there are, one engine a job.
+//!
+//! [`CoordinatorActor`] reads its mailbox ([`CoordinatorMsg`]): what the transport brings, what clients ask, what was
+//! flushed, what time it is. `links` turns connections into members, `drive` turns facts into engine events and carries
+//! the engine's commands out, `read` answers readers; `members`, `joblog`, `asks` and [`written`] are plain values.
+//! [`Journal`] is what it needs of a store.
 
+mod actor;
+mod asks;
+mod drive;
+mod error;
+mod flusher;
+mod job;
+mod joblog;
 mod journal;
+mod links;
+mod members;
+mod message;
+mod read;
+mod state;
+mod submit;
+pub mod written;
 
+pub use actor::{CoordinatorActor, CoordinatorArgs};
+pub use error::RequestError;
+pub use flusher::After;
 pub use journal::{Journal, JournalError, MemoryJournal, Restored};
+pub use members::{HEARTBEAT_MS, Patience};
+pub use message::{CoordinatorMsg, NodeAnswer, NodeOrder, Read, Reply, To};
+pub use state::Coordinator;

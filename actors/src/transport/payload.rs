@@ -20,18 +20,19 @@ impl BulkSource for Vec<f32> {
     }
 }
 
-/// Ranges of shared buffers, sent one after the other.
+/// Ranges of a shared buffer, sent one after the other.
 #[derive(Clone)]
 pub struct Payload {
-    parts: Vec<(Arc<dyn BulkSource>, Range<usize>)>,
+    source: Arc<dyn BulkSource>,
+    ranges: Vec<Range<usize>>,
 }
 
 impl Payload {
     /// A whole buffer.
     #[must_use]
     pub fn whole(source: Arc<dyn BulkSource>) -> Self {
-        let range = 0..source.elements().len();
-        Self { parts: vec![(source, range)] }
+        let ranges = vec![0..source.elements().len()];
+        Self { source, ranges }
     }
 
     /// Some ranges of a buffer.
@@ -47,35 +48,28 @@ impl Payload {
                 "TP-1 (ranges lie in the buffer): {range:?} of {len}"
             );
         }
-        Self { parts: ranges.into_iter().map(|range| (Arc::clone(&source), range)).collect() }
-    }
-
-    /// This, then `other`, as one transfer.
-    #[must_use]
-    pub fn then(mut self, other: Self) -> Self {
-        self.parts.extend(other.parts);
-        self
+        Self { source, ranges }
     }
 
     /// Elements in all ranges.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        self.parts.iter().map(|(_, range)| range.len() as u64).sum()
+        self.ranges.iter().map(|r| r.len() as u64).sum()
     }
 
-    /// The ranges as little-endian bytes that share the buffers: they are free again once they are dropped.
+    /// The ranges as little-endian bytes that share the buffer: it is free again once they are dropped.
     pub(super) fn chunks(&self) -> Vec<Bytes> {
-        self.parts
+        self.ranges
             .iter()
-            .filter(|(_, range)| !range.is_empty())
-            .map(|(source, range)| Bytes::from_owner(Held { source: Arc::clone(source), range: range.clone() }))
+            .filter(|range| !range.is_empty())
+            .map(|range| Bytes::from_owner(Held { source: Arc::clone(&self.source), range: range.clone() }))
             .collect()
     }
 }
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} elements in {} ranges)", self.elements(), self.parts.len())
+        write!(f, "Payload({} elements in {} ranges)", self.elements(), self.ranges.len())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use shoal_plan::engine::Record;
-use shoal_plan::ids::JobId;
+use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::job::Job;
 
 /// Version of everything in this module, in front of every stored value.
@@ -22,6 +22,13 @@ pub enum Entry {
         counter: Counter,
         /// To what.
         value: u64,
+    },
+    /// A node id was given out; no later process gets it.
+    Node {
+        /// The id.
+        id: NodeId,
+        /// The operator's name for the node.
+        name: String,
     },
     /// A job was submitted.
     Job {
@@ -46,8 +53,6 @@ pub enum Entry {
 pub enum Counter {
     /// Coordinator starts so far.
     Incarnation,
-    /// Node ids given out so far.
-    Nodes,
     /// Job ids given out so far.
     Jobs,
 }
@@ -67,6 +72,7 @@ impl Entry {
     pub fn key(&self) -> Vec<u8> {
         match self {
             Self::Counter { counter, .. } => vec![b'c', *counter as u8],
+            Self::Node { id, .. } => [&b"n"[..], &id.0.to_be_bytes()].concat(),
             Self::Job { id, .. } => [&b"j"[..], &id.0.to_be_bytes()].concat(),
             Self::Line { job, number, .. } => [&b"l"[..], &job.0.to_be_bytes(), &number.to_be_bytes()].concat(),
         }

@@ -1,8 +1,5 @@
 //! Dropout by counter: masks are drawn, not stored.
 
-#[cfg(test)]
-mod tests;
-
 use shoal_exact::philox::philox4x32;
 
 use super::CpuDevice;

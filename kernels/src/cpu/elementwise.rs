@@ -1,8 +1,5 @@
 //! Fill, copy and add.
 
-#[cfg(test)]
-mod tests;
-
 use super::CpuDevice;
 use super::class::by_class;
 use super::pool::Parts;

@@ -1,8 +1,5 @@
 //! Linear maps: `y = x W + b` and its three gradients, for both weight layouts.
 
-#[cfg(test)]
-mod tests;
-
 use super::CpuDevice;
 use super::class::by_class;
 use super::elementwise::add;

@@ -1,0 +1,211 @@
+//! Facts go into a job's engine; what it says is carried out, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shoal_config::JobSpec;
+use shoal_plan::engine::{Command, Engine, Event, Millis, Order, OrderAnswer};
+use shoal_plan::ids::{JobId, NodeId};
+use shoal_plan::job::DataFacts;
+use shoal_plan::protocol::ToNode;
+use shoal_wire::control::{Chaos, ToWorker};
+use shoal_wire::journal::{Counter, Entry, Line};
+
+use super::error::RequestError;
+use super::flusher::After;
+use super::job::JobEntry;
+use super::journal::JournalError;
+use super::message::{CoordinatorMsg, NodeOrder, Reply};
+use super::state::Coordinator;
+use super::submit;
+use crate::loader::DataError;
+
+impl Coordinator {
+    /// Tells a job's engine, and does what it says.
+    pub(super) fn drive(&mut self, id: JobId, event: Event) -> Result<(), JournalError> {
+        let now = self.now();
+        let Some(entry) = self.jobs.get_mut(&id) else {
+            tracing::warn!(job = %id, ?event, "no such job");
+            return Ok(());
+        };
+        for command in entry.engine.handle(now, event) {
+            self.carry_out(id, command)?;
+        }
+        if self.active == Some(id) && self.jobs.get(&id).is_some_and(|entry| entry.engine.status().state.is_over()) {
+            self.active = None;
+            self.next_job()?;
+        }
+        Ok(())
+    }
+
+    /// Tells the engine of the job that nodes work for.
+    pub(super) fn drive_active(&mut self, event: Option<Event>) -> Result<(), JournalError> {
+        match (self.active, event) {
+            (Some(job), Some(event)) => self.drive(job, event),
+            (None, _) | (_, None) => Ok(()),
+        }
+    }
+
+    /// The engine of the job that nodes work for.
+    pub(super) fn active_engine(&self) -> Option<&Engine> {
+        self.active.and_then(|job| self.jobs.get(&job)).map(|entry| &entry.engine)
+    }
+
+    /// If nodes work for no job: the first that is not over gets them.
+    pub(super) fn next_job(&mut self) -> Result<(), JournalError> {
+        if self.active.is_some() {
+            return Ok(());
+        }
+        let Some(id) = self.jobs.iter().find(|(_, e)| !e.engine.status().state.is_over()).map(|(id, _)| *id) else {
+            return Ok(());
+        };
+        tracing::info!(job = %id, "job has its turn");
+        self.active = Some(id);
+        self.drive(id, Event::Tick)?;
+        for (node, offer) in self.members.offers() {
+            // The job may be over by now, and another one active.
+            if self.active == Some(id) {
+                self.drive(id, Event::Joined { node, offer })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, id: JobId, command: Command) -> Result<(), JournalError> {
+        match command {
+            Command::Send { node, message } => self.hand_over(id, node, message),
+            Command::Journal(record) => {
+                let Some(entry) = self.jobs.get_mut(&id) else { return Ok(()) };
+                let line = Line { at_ms: Self::wall_ms(), record };
+                let number = entry.log.push(&line);
+                self.journal.append(&Entry::Line { job: id, number, line })?;
+                self.changed();
+            }
+            Command::Flush { mark } => {
+                let me = self.me.clone();
+                self.flusher.request(&me, After::Engine { job: id, mark });
+            }
+            Command::WakeAt(at) => self.wake_at(id, at),
+            Command::Answer { request, answer } => {
+                if let Some(reply) = self.orders.remove(&request) {
+                    let answer = match answer {
+                        OrderAnswer::Refused(reason) => Err(RequestError::Refused(reason)),
+                        OrderAnswer::Accepted | OrderAnswer::Persisted { .. } => Ok(answer),
+                    };
+                    // An error means that whoever asked is gone.
+                    let _ = reply.send(answer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An engine's message goes to a node, which first gets to know the job. A leaving node that is released may go.
+    fn hand_over(&mut self, id: JobId, node: NodeId, message: ToNode) {
+        let Some(entry) = self.jobs.get(&id) else { return };
+        let job = Arc::clone(&entry.job);
+        if self.members.get_mut(node).is_some_and(|member| member.told.insert(id)) {
+            self.tell(node, ToWorker::Job { id, job });
+        }
+        let released = matches!(message, ToNode::Release { .. });
+        self.tell(node, ToWorker::Holder { job: id, message });
+        if released && self.members.is_leaving(node) {
+            self.tell(node, ToWorker::Shutdown);
+        }
+    }
+
+    fn wake_at(&mut self, id: JobId, at: Millis) {
+        let now = self.now();
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if entry.wake.is_some_and(|wake| wake <= at) {
+            return;
+        }
+        entry.wake = Some(at);
+        // One more, since the clock that the engine sees is rounded down.
+        let wait = Duration::from_millis(at.0.saturating_sub(now.0) + 1);
+        self.me.send_after(wait, move || CoordinatorMsg::Wake(id));
+    }
+
+    /// A wake-up that an engine asked for, or an older one that a nearer one has overtaken.
+    pub(super) fn wake(&mut self, id: JobId) -> Result<(), JournalError> {
+        let now = self.now();
+        let Some(entry) = self.jobs.get_mut(&id) else { return Ok(()) };
+        if entry.wake.is_some_and(|wake| wake <= now) {
+            entry.wake = None;
+            return self.drive(id, Event::Tick);
+        }
+        Ok(())
+    }
+
+    /// A job is submitted: its data is read off the actor.
+    pub(super) fn submit(&mut self, spec: Box<JobSpec>, reply: Reply<JobId>) {
+        let me = self.me.clone();
+        tokio::task::spawn_blocking(move || {
+            let facts = crate::loader::facts(&spec.data, &spec.model);
+            // An error means that the coordinator is gone.
+            let _ = me.cast(CoordinatorMsg::Checked(spec, facts, reply));
+        });
+    }
+
+    /// The data of a submitted job was read: accept it if it fits the cluster, and acknowledge it when it is durable.
+    pub(super) fn checked(
+        &mut self,
+        spec: JobSpec,
+        facts: Result<DataFacts, DataError>,
+        reply: Reply<JobId>,
+    ) -> Result<(), JournalError> {
+        let offers = self.members.offers();
+        let job = match facts.map_err(RequestError::Data).and_then(|data| submit::check(spec, data, &offers)) {
+            Ok(job) => Arc::new(job),
+            Err(error) => {
+                tracing::info!(error = &error as &dyn std::error::Error, "job refused");
+                let _ = reply.send(Err(error));
+                return Ok(());
+            }
+        };
+        self.last_job += 1;
+        let id = JobId(self.last_job);
+        self.journal.append(&Entry::Counter { counter: Counter::Jobs, value: self.last_job })?;
+        self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
+        self.jobs.insert(id, JobEntry::new(job, self.incarnation));
+        let me = self.me.clone();
+        self.flusher.request(&me, After::Submitted(id, reply));
+        Ok(())
+    }
+
+    /// The operator says something about a job.
+    pub(super) fn order(&mut self, id: JobId, order: Order, reply: Reply<OrderAnswer>) -> Result<(), JournalError> {
+        if !self.jobs.contains_key(&id) {
+            let _ = reply.send(Err(RequestError::NoJob(id)));
+            return Ok(());
+        }
+        let request = self.request();
+        self.orders.insert(request, reply);
+        self.drive(id, Event::Operator { request, order })
+    }
+
+    /// The operator says something about a node.
+    pub(super) fn node_order(&mut self, order: NodeOrder) -> Result<(), JournalError> {
+        match order {
+            NodeOrder::Drain(name, reply) => match self.members.find(&name) {
+                Some(node) => {
+                    let _ = reply.send(Ok(()));
+                    self.leaving(node)?;
+                }
+                None => {
+                    let _ = reply.send(Err(RequestError::NoNode(name)));
+                }
+            },
+            NodeOrder::PanicStage(job, name, reply) => match self.members.find(&name) {
+                Some(node) => {
+                    self.tell(node, ToWorker::Chaos(Chaos::PanicStage { job }));
+                    let _ = reply.send(Ok(()));
+                }
+                None => {
+                    let _ = reply.send(Err(RequestError::NoNode(name)));
+                }
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! What the coordinator actor is told and asked.
+
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+use shoal_config::JobSpec;
+use shoal_plan::engine::{Order, OrderAnswer};
+use shoal_plan::ids::{Generation, JobId, NodeId};
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::layout::Plan;
+use shoal_plan::ledger::Version;
+use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeInfo};
+use shoal_wire::control::{Answer, Question};
+
+use super::error::RequestError;
+use super::flusher::After;
+use super::journal::JournalError;
+use crate::loader::DataError;
+use crate::transport::Inbound;
+
+/// The answer to a request.
+pub type Reply<T> = RpcReplyPort<Result<T, RequestError>>;
+
+/// What the coordinator actor is told.
+#[derive(Debug)]
+pub enum CoordinatorMsg {
+    /// From the transport.
+    Inbound(Box<Inbound>),
+    /// The journal is durable up to where these were queued, or cannot be made so.
+    Flushed(Result<Vec<After>, JournalError>),
+    /// Time to look at deadlines.
+    Watch,
+    /// A job's engine asked to be woken.
+    Wake(JobId),
+    /// A job is submitted.
+    Submit(Box<JobSpec>, Reply<JobId>),
+    /// The data of a submitted job was read.
+    Checked(Box<JobSpec>, Result<DataFacts, DataError>, Reply<JobId>),
+    /// The operator says something about a job.
+    Order(JobId, Order, Reply<OrderAnswer>),
+    /// The operator says something about a node.
+    Node(NodeOrder),
+    /// Something is read.
+    Read(Read),
+    /// The whole cluster should stop.
+    Shutdown(Reply<()>),
+}
+
+/// What the operator can say about a node, by its name or id.
+#[derive(Debug)]
+pub enum NodeOrder {
+    /// Move its work elsewhere and let it go.
+    Drain(String, Reply<()>),
+    /// Make a stage actor of the job panic there.
+    PanicStage(JobId, String, Reply<()>),
+}
+
+/// What can be read.
+#[derive(Debug)]
+pub enum Read {
+    /// All workers.
+    Nodes(Reply<Vec<NodeInfo>>),
+    /// All jobs.
+    Jobs(Reply<Vec<JobStatus>>),
+    /// One job's status.
+    Status(JobId, Reply<JobStatus>),
+    /// What a job is.
+    Job(JobId, Reply<Arc<Job>>),
+    /// A job's plan in force.
+    Plan(JobId, Reply<(Generation, Option<Arc<Plan>>)>),
+    /// Events with a number above this one.
+    Events(JobId, u64, Reply<Vec<EventLine>>),
+    /// Ledger lines of steps above this one.
+    Ledger(JobId, u64, Reply<Vec<LedgerLine>>),
+    /// The version after this committed step, or the newest.
+    Version(JobId, Option<u64>, Reply<Version>),
+    /// A question to workers; those that answer in time.
+    Ask(To, Question, Reply<Vec<NodeAnswer>>),
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Everyone with a link.
+    All,
+    /// One.
+    One(NodeId),
+}
+
+/// One worker's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeAnswer {
+    /// Who.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// What.
+    pub answer: Answer,
+}

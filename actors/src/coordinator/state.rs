@@ -1,0 +1,180 @@
+//! What the coordinator actor keeps, and how it comes back from the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ractor::ActorRef;
+use shoal_plan::engine::Millis;
+use shoal_plan::ids::{JobId, NodeId};
+use shoal_wire::control::ToWorker;
+use shoal_wire::journal::Counter;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::asks::Asks;
+use super::flusher::{After, Flusher};
+use super::job::JobEntry;
+use super::journal::{Journal, JournalError, Restored};
+use super::links::Doorstep;
+use super::members::{HEARTBEAT_MS, Members, Patience};
+use super::message::{CoordinatorMsg, Reply};
+use crate::transport::{Endpoint, PeerId};
+
+/// What the coordinator actor keeps.
+pub struct Coordinator {
+    pub(super) me: ActorRef<CoordinatorMsg>,
+    pub(super) endpoint: Endpoint,
+    pub(super) journal: Arc<dyn Journal>,
+    pub(super) flusher: Flusher,
+    pub(super) incarnation: u32,
+    pub(super) members: Members,
+    /// Names of every node id ever given out.
+    pub(super) names: BTreeMap<NodeId, String>,
+    pub(super) doorstep: Doorstep,
+    pub(super) jobs: BTreeMap<JobId, JobEntry>,
+    /// The one job that nodes work for; those after it are queued.
+    pub(super) active: Option<JobId>,
+    pub(super) last_job: u64,
+    /// Orders that an engine has not answered yet.
+    pub(super) orders: BTreeMap<u64, Reply<shoal_plan::engine::OrderAnswer>>,
+    pub(super) last_request: u64,
+    pub(super) asks: Asks,
+    changes: watch::Sender<u64>,
+    started: Instant,
+    watched: Instant,
+}
+
+impl Coordinator {
+    /// The coordinator as its journal left it, one incarnation later.
+    pub(super) fn restore(
+        me: ActorRef<CoordinatorMsg>,
+        endpoint: Endpoint,
+        journal: Arc<dyn Journal>,
+        changes: watch::Sender<u64>,
+        patience: Patience,
+        restored: Restored,
+    ) -> Self {
+        let incarnation = restored.incarnation();
+        let now = Instant::now();
+        let jobs = restored.jobs.into_iter().map(|(id, (job, lines))| {
+            let last = lines.len();
+            tracing::info!(job = %id, lines = last, "job restored");
+            (id, JobEntry::restore(job, lines, incarnation))
+        });
+        Self {
+            jobs: jobs.collect(),
+            flusher: Flusher::new(Arc::clone(&journal)),
+            last_job: restored.counters.get(&Counter::Jobs).copied().unwrap_or(0),
+            members: Members::new(patience),
+            names: restored.nodes,
+            doorstep: Doorstep::default(),
+            orders: BTreeMap::new(),
+            asks: Asks::default(),
+            active: None,
+            last_request: 0,
+            started: now,
+            watched: now,
+            me,
+            endpoint,
+            journal,
+            incarnation,
+            changes,
+        }
+    }
+
+    /// Goes on with the first job that is not over.
+    pub(super) fn resume(&mut self) -> Result<(), JournalError> {
+        tracing::info!(incarnation = self.incarnation, jobs = self.jobs.len(), "coordinator is up");
+        self.next_job()
+    }
+
+    /// The transport.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    /// The store.
+    pub(super) fn journal(&self) -> Arc<dyn Journal> {
+        Arc::clone(&self.journal)
+    }
+
+    /// Milliseconds since this coordinator started.
+    pub(super) fn now(&self) -> Millis {
+        Millis(self.started.elapsed().as_millis() as u64)
+    }
+
+    /// Milliseconds since 1970.
+    pub(super) fn wall_ms() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    }
+
+    /// Wakes readers that wait for something new.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// The operator's name for a node.
+    pub(super) fn name(&self, node: NodeId) -> String {
+        self.names.get(&node).cloned().unwrap_or_else(|| node.to_string())
+    }
+
+    /// A number that names one request of this coordinator.
+    pub(super) fn request(&mut self) -> u64 {
+        self.last_request += 1;
+        self.last_request
+    }
+
+    /// Looks at every deadline. A watcher that was held up itself gives everyone that much more time.
+    pub(super) fn watch(&mut self) -> Result<(), JournalError> {
+        let elapsed = self.watched.elapsed().as_millis() as u64;
+        self.watched = Instant::now();
+        let late = elapsed.saturating_sub(HEARTBEAT_MS);
+        let now = self.now();
+        for node in self.members.overdue(now, late) {
+            tracing::warn!(%node, "no heartbeat, taken as lost");
+            self.endpoint.disconnect(PeerId::Worker(node), "no heartbeat came; start the daemon anew");
+            self.lost(node, shoal_plan::engine::LossCause::Silent)?;
+        }
+        self.mend_links()?;
+        self.open_door(HEARTBEAT_MS)?;
+        self.asks.expire(now);
+        Ok(())
+    }
+
+    /// Everything queued before a flush is durable now. True if the coordinator should stop.
+    pub(super) fn flushed(&mut self, after: Vec<After>) -> Result<bool, JournalError> {
+        let me = self.me.clone();
+        self.flusher.finished(&me);
+        let mut stop = false;
+        for after in after {
+            match after {
+                After::Engine { job, mark } => {
+                    self.drive(job, shoal_plan::engine::Event::Flushed { mark })?;
+                }
+                After::Admit(node, caller) => self.admit(node, caller),
+                After::Submitted(job, reply) => {
+                    tracing::info!(%job, "job accepted");
+                    // An error means that the client is gone; the job is submitted all the same.
+                    let _ = reply.send(Ok(job));
+                    self.next_job()?;
+                }
+                After::Stop(reply) => {
+                    let _ = reply.send(Ok(()));
+                    stop = true;
+                }
+            }
+        }
+        Ok(stop)
+    }
+
+    /// Tells every worker to stop, and stops once the journal is durable.
+    pub(super) fn shutdown(&mut self, reply: Reply<()>) {
+        tracing::info!("the cluster is told to stop");
+        for node in self.members.linked() {
+            self.tell(node, ToWorker::Shutdown);
+        }
+        let me = self.me.clone();
+        self.flusher.request(&me, After::Stop(reply));
+    }
+}

@@ -1,0 +1,93 @@
+//! What goes wrong, as an answer.
+
+use std::error::Error;
+
+use axum::Json;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use shoal_actors::coordinator::RequestError;
+use shoal_actors::coordinator::written::CatalogueError;
+use shoal_plan::digest::DigestError;
+use shoal_wire::api::ApiError;
+
+/// Why a request is not answered as asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// The coordinator says no.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The coordinator did not answer in time.
+    #[error("the coordinator did not answer within {seconds} s; it may be starting again, ask again")]
+    NoAnswer {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The coordinator's actor is gone.
+    #[error("the coordinator is stopping; `shoalctl up` starts it again")]
+    Gone,
+    /// The body or path is not what the route takes.
+    #[error("{0}")]
+    Malformed(String),
+    /// Part of a written state is not there.
+    #[error(transparent)]
+    Written(#[from] CatalogueError),
+    /// The written pieces make no digest.
+    #[error(
+        "the written pieces that are here do not make up the state of step {step}; start the nodes that have the rest"
+    )]
+    Digest {
+        /// Of this step.
+        step: u64,
+        /// Why.
+        #[source]
+        source: DigestError,
+    },
+    /// No such route.
+    #[error("there is no {method} {path}; this is version 1 of the interface")]
+    NoRoute {
+        /// As asked.
+        method: Method,
+        /// As asked.
+        path: String,
+    },
+}
+
+impl Fault {
+    fn word(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Request(RequestError::NoJob(_)) => (StatusCode::NOT_FOUND, "no_job"),
+            Self::Request(RequestError::NoNode(_)) => (StatusCode::NOT_FOUND, "no_node"),
+            Self::Request(RequestError::NoStep { .. }) => (StatusCode::NOT_FOUND, "no_step"),
+            Self::Request(RequestError::Data(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "data"),
+            Self::Request(RequestError::Layout(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "layout"),
+            Self::Request(RequestError::Refused(_)) => (StatusCode::CONFLICT, "refused"),
+            Self::Request(RequestError::Stopping) | Self::Gone => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+            Self::NoAnswer { .. } => (StatusCode::GATEWAY_TIMEOUT, "no_answer"),
+            Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
+            Self::Written(CatalogueError::Missing { .. }) => (StatusCode::CONFLICT, "not_written"),
+            Self::Digest { .. } => (StatusCode::CONFLICT, "not_written"),
+            Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),
+        }
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let (status, word) = self.word();
+        let mut message = self.to_string();
+        let mut source = self.source();
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        (status, Json(ApiError { error: word.to_owned(), message })).into_response()
+    }
+}
+
+pub(super) async fn no_route(method: Method, uri: Uri) -> Fault {
+    Fault::NoRoute { method, path: uri.path().to_owned() }
+}
+
+pub(super) async fn no_method(method: Method, uri: Uri) -> Fault {
+    Fault::NoRoute { method, path: uri.path().to_owned() }
+}

@@ -1,0 +1,62 @@
+//! The coordinator's HTTP interface: JSON of `shoal_wire::api`, on loopback.
+//!
+//! `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state` and `hf` are the routes; `fault`
+//! turns whatever goes wrong into an `ApiError`.
+
+mod call;
+mod cluster;
+mod fault;
+mod hf;
+mod jobs;
+mod metrics;
+mod orders;
+mod page;
+mod reader;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use axum::Router;
+use axum::routing::{get, post};
+use ractor::ActorRef;
+use shoal_actors::coordinator::CoordinatorMsg;
+use tokio::sync::watch;
+
+/// What every route needs.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// Whom to ask.
+    pub coordinator: ActorRef<CoordinatorMsg>,
+    /// Raised at every change.
+    pub changes: watch::Receiver<u64>,
+}
+
+/// All routes.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .route("/", get(page::index))
+        .route("/metrics", get(metrics::metrics))
+        .route("/v1/nodes", get(cluster::nodes))
+        .route("/v1/nodes/{name}/drain", post(cluster::drain))
+        .route("/v1/shutdown", post(cluster::shutdown))
+        .route("/v1/jobs", get(jobs::list).post(jobs::submit))
+        .route("/v1/jobs/{id}", get(jobs::status))
+        .route("/v1/jobs/{id}/job", get(jobs::job))
+        .route("/v1/jobs/{id}/plan", get(jobs::plan))
+        .route("/v1/jobs/{id}/events", get(jobs::events))
+        .route("/v1/jobs/{id}/ledger", get(jobs::ledger))
+        .route("/v1/jobs/{id}/report", get(jobs::report))
+        .route("/v1/jobs/{id}/pause", post(orders::pause))
+        .route("/v1/jobs/{id}/resume", post(orders::resume))
+        .route("/v1/jobs/{id}/cancel", post(orders::cancel))
+        .route("/v1/jobs/{id}/digest", post(orders::digest))
+        .route("/v1/jobs/{id}/write", post(orders::write))
+        .route("/v1/jobs/{id}/chaos/panic-stage", post(cluster::panic_stage))
+        .route("/v1/jobs/{id}/state/{step}/{block}/{kind}", get(state::block))
+        .route("/v1/jobs/{id}/hf/config.json", get(hf::config))
+        .route("/v1/jobs/{id}/hf/model.safetensors", get(hf::model))
+        .fallback(fault::no_route)
+        .method_not_allowed_fallback(fault::no_method)
+        .with_state(app)
+}

@@ -1,0 +1,94 @@
+//! A written state, read from the workers that have it.
+
+use std::sync::Arc;
+
+use shoal_actors::coordinator::written::{Catalogue, CatalogueError};
+use shoal_actors::coordinator::{Read, To};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::ids::{BlockId, Digest, JobId};
+use shoal_plan::job::Job;
+use shoal_plan::space::{Interval, Kind};
+use shoal_wire::control::{Answer, Question};
+
+use super::App;
+use super::fault::Fault;
+
+/// Elements of one answer: 4 MiB.
+const CHUNK_ELEMENTS: u64 = 1 << 20;
+
+/// A written state of a job at one version.
+#[derive(Clone, Debug)]
+pub(super) struct StateReader {
+    app: App,
+    id: JobId,
+    job: Arc<Job>,
+    table: Arc<ModelTable>,
+    catalogue: Arc<Catalogue>,
+}
+
+impl StateReader {
+    /// Finds out who has what of a committed step, or of the newest.
+    pub(super) async fn open(app: &App, id: JobId, step: Option<u64>) -> Result<Self, Fault> {
+        let version = app.read(|reply| Read::Version(id, step, reply)).await?;
+        let job = app.read(|reply| Read::Job(id, reply)).await?;
+        let answers = app.question(To::All, Question::Manifest { job: id }).await?;
+        let table = Arc::new(ModelTable::of(&job.spec.model));
+        Ok(Self { app: app.clone(), id, job, table, catalogue: Arc::new(Catalogue::new(version, answers)) })
+    }
+
+    pub(super) fn step(&self) -> u64 {
+        self.catalogue.version().step
+    }
+
+    pub(super) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    pub(super) fn table(&self) -> &ModelTable {
+        &self.table
+    }
+
+    /// Digest of the whole state.
+    pub(super) fn digest(&self) -> Result<Digest, Fault> {
+        self.catalogue.digest(&self.table).map_err(|source| Fault::Digest { step: self.step(), source })
+    }
+
+    /// A block by its number, with its whole space.
+    pub(super) fn block(&self, number: u32) -> Result<(BlockId, Interval), Fault> {
+        match self.table.blocks.get(number as usize) {
+            Some(block) => Ok((block.id, Interval::new(0, block.len))),
+            None => {
+                let last = self.table.blocks.len() - 1;
+                Err(Fault::Malformed(format!("there is no block {number}; blocks go from 0 to {last}")))
+            }
+        }
+    }
+
+    /// Whether all of it is there.
+    pub(super) fn complete(&self, block: BlockId, kind: Kind, interval: Interval) -> Result<(), Fault> {
+        Ok(self.catalogue.complete(block, kind, interval)?)
+    }
+
+    /// The first elements of an interval as little-endian f32: as many as fit one answer. Whoever has them is asked, one
+    /// after the other.
+    pub(super) async fn read(&self, block: BlockId, kind: Kind, interval: Interval) -> Result<Vec<u8>, Fault> {
+        let at = interval.start;
+        for (node, end) in self.catalogue.holders(block, kind, at) {
+            let part = Interval::new(at, end.min(interval.end).min(at + CHUNK_ELEMENTS));
+            let question = Question::Written { job: self.id, step: self.step(), block, kind, interval: part };
+            for answer in self.app.question(To::One(node), question).await? {
+                match answer.answer {
+                    Answer::Written(bytes) if bytes.len() as u64 == part.len() * 4 => return Ok(bytes),
+                    Answer::Written(bytes) => {
+                        tracing::warn!(job = %self.id, %node, %part, bytes = bytes.len(), "an answer of another length");
+                    }
+                    Answer::Refused(reason) => tracing::warn!(job = %self.id, %node, %part, reason, "not answered"),
+                    Answer::Report(_) | Answer::Manifest(_) => {
+                        tracing::warn!(job = %self.id, %node, "another answer than was asked for");
+                    }
+                }
+            }
+        }
+        Err(CatalogueError::Missing { step: self.step(), block, kind, at }.into())
+    }
+}

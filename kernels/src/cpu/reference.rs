@@ -1,0 +1,1 @@
+//! Plain f64 forms of the operations, to test against.
