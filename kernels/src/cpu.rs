@@ -21,7 +21,7 @@ mod norm;
 mod pool;
 
 #[cfg(test)]
-mod reference;
+mod testing;
 
 pub use class::Class;
 

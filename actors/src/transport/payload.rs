@@ -20,19 +20,18 @@ impl BulkSource for Vec<f32> {
     }
 }
 
-/// Ranges of a shared buffer, sent one after the other.
+/// Ranges of shared buffers, sent one after the other.
 #[derive(Clone)]
 pub struct Payload {
-    source: Arc<dyn BulkSource>,
-    ranges: Vec<Range<usize>>,
+    parts: Vec<(Arc<dyn BulkSource>, Range<usize>)>,
 }
 
 impl Payload {
     /// A whole buffer.
     #[must_use]
     pub fn whole(source: Arc<dyn BulkSource>) -> Self {
-        let ranges = vec![0..source.elements().len()];
-        Self { source, ranges }
+        let range = 0..source.elements().len();
+        Self { parts: vec![(source, range)] }
     }
 
     /// Some ranges of a buffer.
@@ -48,28 +47,35 @@ impl Payload {
                 "TP-1 (ranges lie in the buffer): {range:?} of {len}"
             );
         }
-        Self { source, ranges }
+        Self { parts: ranges.into_iter().map(|range| (Arc::clone(&source), range)).collect() }
+    }
+
+    /// This, then `other`, as one transfer.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
     }
 
     /// Elements in all ranges.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        self.ranges.iter().map(|r| r.len() as u64).sum()
+        self.parts.iter().map(|(_, range)| range.len() as u64).sum()
     }
 
-    /// The ranges as little-endian bytes that share the buffer: it is free again once they are dropped.
+    /// The ranges as little-endian bytes that share the buffers: they are free again once they are dropped.
     pub(super) fn chunks(&self) -> Vec<Bytes> {
-        self.ranges
+        self.parts
             .iter()
-            .filter(|range| !range.is_empty())
-            .map(|range| Bytes::from_owner(Held { source: Arc::clone(&self.source), range: range.clone() }))
+            .filter(|(_, range)| !range.is_empty())
+            .map(|(source, range)| Bytes::from_owner(Held { source: Arc::clone(source), range: range.clone() }))
             .collect()
     }
 }
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} elements in {} ranges)", self.elements(), self.ranges.len())
+        write!(f, "Payload({} elements in {} ranges)", self.elements(), self.parts.len())
     }
 }
 

@@ -1,6 +1,9 @@
 //! AdamW with decoupled decay (Loshchilov and Hutter), in a written order of multiply, add, divide and root, none fused, so that
 //! every class and every other device can give the same bits.
 
+#[cfg(test)]
+mod tests;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::elementwise::GRAIN;

@@ -4,6 +4,9 @@
 //! with `P = softmax(scale Q K^T)`, mask Z (zero or the dropout factor), `O = (P Z) V`: `dV = (P Z)^T dO`, `dP = (dO V^T) Z`,
 //! `dS = P (dP - rowsum(dO O))`, `dQ = scale dS K`, `dK = scale dS^T Q`.
 
+#[cfg(test)]
+mod tests;
+
 use super::class::by_class;
 use super::dropout::{Stream, mask};
 use super::lanes::{LANES, Lanes};

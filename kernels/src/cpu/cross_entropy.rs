@@ -2,6 +2,9 @@
 //!
 //! `loss = max + ln(sum e^(x - max)) - x[target]`, `dx = seed (softmax - onehot)`.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Mutex, PoisonError};
 
 use super::CpuDevice;

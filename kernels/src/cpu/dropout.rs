@@ -1,5 +1,8 @@
 //! Dropout by counter: masks are drawn, not stored.
 
+#[cfg(test)]
+mod tests;
+
 use shoal_exact::philox::philox4x32;
 
 use super::CpuDevice;

@@ -1,5 +1,8 @@
 //! Fill, copy and add.
 
+#[cfg(test)]
+mod tests;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::pool::Parts;

@@ -1,5 +1,8 @@
 //! Token and position lookup, and the gradients of both tables.
 
+#[cfg(test)]
+mod tests;
+
 use super::class::by_class;
 use super::dropout::{Stream, mask};
 use super::pool::Parts;

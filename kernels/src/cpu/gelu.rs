@@ -1,6 +1,9 @@
 //! GELU, the tanh form (Hendrycks and Gimpel; GPT-2's `gelu_new`), as `x sigmoid(2 u)`, which is the same function:
 //! `u = sqrt(2/pi) (x + 0.044715 x^3)`, `0.5 (1 + tanh u) = 1 / (1 + e^(-2u))`.
 
+#[cfg(test)]
+mod tests;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::elementwise::GRAIN;

@@ -3,6 +3,9 @@
 //! With `h = (x - mean) rstd` and `g = dy gamma`: `dx = rstd (g - mean(g) - h mean(g h))`, `dgamma = sum dy h`, `dbeta = sum dy`.
 //! The parameter sums are taken over fixed blocks of rows, then over blocks in order.
 
+#[cfg(test)]
+mod tests;
+
 use super::class::by_class;
 use super::lanes::{LANES, Lanes};
 use super::pool::Parts;

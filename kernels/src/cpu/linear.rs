@@ -1,5 +1,8 @@
 //! Linear maps: `y = x W + b` and its three gradients, for both weight layouts.
 
+#[cfg(test)]
+mod tests;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::elementwise::add;

@@ -6,6 +6,9 @@
 //! products on its other paths are done by `small` in the same order: an element is
 //! `((slice 0) + (slice 1)) + ..`, each slice a chain of fused multiply-adds from zero.
 
+#[cfg(test)]
+mod tests;
+
 use super::CpuDevice;
 use super::pool::Parts;
 use crate::device::Write;

@@ -2,6 +2,9 @@
 //!
 //! The square of an f32 is exact in f64, and a sum of 16 of them is a multiple of the exact sum's lowest bit.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Mutex, PoisonError};
 
 use super::CpuDevice;

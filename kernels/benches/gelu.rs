@@ -1,0 +1,29 @@
+//! How near is GELU to the memory's speed?
+
+mod common;
+
+use common::{Bench, NAMES, Sizes};
+use divan::counter::ItemsCount;
+
+fn main() {
+    divan::main();
+}
+
+fn len_of(name: &str) -> usize {
+    let s = Sizes::named(name);
+    s.tokens() * 4 * s.width
+}
+
+#[divan::bench(args = NAMES)]
+fn forward(bencher: divan::Bencher<'_, '_>, name: &str) {
+    let (b, len) = (Bench::new(), len_of(name));
+    let (x, mut y) = (b.buffer(len), b.buffer(len));
+    bencher.counter(ItemsCount::new(len)).bench_local(|| b.device.gelu(y.view_mut(), x.view()));
+}
+
+#[divan::bench(args = NAMES)]
+fn backward(bencher: divan::Bencher<'_, '_>, name: &str) {
+    let (b, len) = (Bench::new(), len_of(name));
+    let (x, mut dy) = (b.buffer(len), b.buffer(len));
+    bencher.counter(ItemsCount::new(len)).bench_local(|| b.device.gelu_backward(dy.view_mut(), x.view()));
+}

@@ -1,0 +1,151 @@
+use proptest::prelude::*;
+
+use super::super::testing::{device, values};
+use super::*;
+use crate::cpu::Class;
+
+/// Operands of one product, each stored one way or the other.
+#[derive(Debug, Clone)]
+struct Case {
+    size: Size,
+    a_transposed: bool,
+    b_transposed: bool,
+    a: Vec<f32>,
+    b: Vec<f32>,
+}
+
+impl Case {
+    fn new(size: Size, a_transposed: bool, b_transposed: bool) -> Self {
+        let Size { m, n, k } = size;
+        Self { size, a_transposed, b_transposed, a: values(1, m * k), b: values(2, k * n) }
+    }
+
+    fn a(&self) -> Strided<&[f32]> {
+        let Size { m, k, .. } = self.size;
+        if self.a_transposed { Strided::rows(&self.a, m).transposed() } else { Strided::rows(&self.a, k) }
+    }
+
+    fn b(&self) -> Strided<&[f32]> {
+        let Size { n, k, .. } = self.size;
+        if self.b_transposed { Strided::rows(&self.b, k).transposed() } else { Strided::rows(&self.b, n) }
+    }
+
+    fn on_threads(&self, threads: usize) -> Vec<f32> {
+        let mut c = vec![f32::NAN; self.size.m * self.size.n];
+        let device = device(threads, Class::detect());
+        device.matmul(&mut c, self.a(), self.b(), self.size, Write::Overwrite, |_| ());
+        c
+    }
+
+    /// The product tile by tile, cut at the given rows and columns.
+    fn tiled(&self, rows: &[usize], columns: &[usize]) -> Vec<f32> {
+        let Size { m, n, k } = self.size;
+        let mut c = vec![f32::NAN; m * n];
+        let (a, b) = (self.a(), self.b());
+        for i in rows.windows(2) {
+            for j in columns.windows(2) {
+                let out = Strided { base: c[i[0] * n + j[0]..].as_mut_ptr(), row: n, column: 1 };
+                let a = Strided { base: &a.base[i[0] * a.row..], ..a };
+                let b = Strided { base: &b.base[j[0] * b.column..], ..b };
+                let size = Size { m: i[1] - i[0], n: j[1] - j[0], k };
+                // SAFETY: a tile within the matrices.
+                unsafe { product(out, a.pointer(), b.pointer(), size, Write::Overwrite) };
+            }
+        }
+        c
+    }
+}
+
+fn edges(mut cuts: Vec<usize>, end: usize) -> Vec<usize> {
+    cuts.retain(|&cut| cut < end);
+    cuts.extend([0, end]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Sides that meet every path: one, a few, about a vector, about a cache block.
+fn side() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(1), 2_usize..8, 8_usize..70, 70_usize..200]
+}
+
+/// Contractions around the slice edges.
+fn depth() -> impl Strategy<Value = usize> {
+    prop_oneof![1_usize..4, 4_usize..100, 500_usize..530, 1020_usize..1030, 1200_usize..1700]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn bits_do_not_depend_on_the_division(
+        (m, n, k) in (side(), side(), depth()),
+        (a_transposed, b_transposed) in any::<(bool, bool)>(),
+        rows in prop::collection::vec(1_usize..200, 0..4),
+        columns in prop::collection::vec(1_usize..200, 0..4),
+    ) {
+        let case = Case::new(Size { m, n, k }, a_transposed, b_transposed);
+        let one = case.on_threads(1);
+        for threads in 2..=3 {
+            prop_assert_eq!(bits(&one), bits(&case.on_threads(threads)), "{} threads", threads);
+        }
+        prop_assert_eq!(bits(&one), bits(&case.tiled(&edges(rows, m), &edges(columns, n))));
+        let flipped = Case { a: transpose(&case.a, k, m, a_transposed), a_transposed: !a_transposed, ..case.clone() };
+        prop_assert_eq!(bits(&one), bits(&flipped.on_threads(1)), "storage order of a");
+
+        let (a, b) = (case.a(), case.b());
+        for i in [0, m / 2, m - 1] {
+            for j in [0, n / 2, n - 1] {
+                let terms = (0..k).map(|p| {
+                    f64::from(a.base[i * a.row + p * a.column]) * f64::from(b.base[p * b.row + j * b.column])
+                });
+                let (want, size) = terms.fold((0.0, 0.0), |(sum, size), t: f64| (sum + t, size + t.abs()));
+                let got = f64::from(one[i * n + j]);
+                prop_assert!((got - want).abs() <= 2e-6 * size, "({}, {}): {} is not {}", i, j, got, want);
+            }
+        }
+    }
+
+    #[test]
+    fn adding_is_of_the_complete_product(
+        (m, n, k) in (side(), side(), depth()),
+        a_transposed in any::<bool>(),
+        threads in 1_usize..4,
+    ) {
+        let case = Case::new(Size { m, n, k }, a_transposed, false);
+        let before = values(3, m * n);
+        let want: Vec<f32> = before.iter().zip(case.on_threads(1)).map(|(c, p)| c + p).collect();
+        let mut got = before;
+        device(threads, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_| ());
+        prop_assert_eq!(bits(&got), bits(&want));
+    }
+}
+
+/// The same matrix `[rows, columns]` (or `[columns, rows]` if it is stored transposed) stored the other way.
+fn transpose(x: &[f32], k: usize, m: usize, transposed: bool) -> Vec<f32> {
+    let (rows, columns) = if transposed { (k, m) } else { (m, k) };
+    (0..columns).flat_map(|c| (0..rows).map(move |r| x[r * columns + c])).collect()
+}
+
+#[test]
+fn an_empty_contraction_is_zero() {
+    let case = Case::new(Size { m: 20, n: 20, k: 0 }, false, false);
+    assert!(case.on_threads(2).iter().all(|&x| x == 0.0));
+}
+
+/// The tile that goes through scratch is cut in both directions and nothing is lost at the edges.
+#[test]
+fn adding_in_small_tiles() {
+    let case = Case::new(Size { m: 37, n: 41, k: 700 }, true, true);
+    let want = case.on_threads(1);
+    let device = device(1, Class::detect());
+    for room in [1, 40, 41, 100, 5000] {
+        let (mut got, mut scratch) = (vec![0.0; want.len()], vec![0.0; room]);
+        device.add_rows(&mut got, &mut scratch, case.a(), case.b(), case.size);
+        assert_eq!(bits(&got), bits(&want), "room for {room}");
+    }
+}
