@@ -1,1 +1,0 @@
-//! Plain f64 forms of the operations, to test against.
