@@ -1,6 +1,6 @@
 //! A small job for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shoal_config::JobSpec;
 use shoal_config::spec::{
@@ -12,6 +12,8 @@ use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::{Digest, NodeId};
 use crate::job::{DataFacts, Job};
+use crate::layout::Plan;
+use crate::planner::{Held, make_plan};
 
 /// The reference model G-tiny of the byte formulas, pipeline 2 x data 2, 8 lanes of 2 samples, r = 1.
 pub(crate) fn job() -> Job {
@@ -65,4 +67,10 @@ pub(crate) fn table(job: &Job) -> ModelTable {
 pub(crate) fn members(ids: impl IntoIterator<Item = u64>) -> BTreeMap<NodeId, Offer> {
     let offer = || Offer { budget_bytes: 1 << 30, threads: 1, class: "test".into() };
     ids.into_iter().map(|id| (NodeId(id), offer())).collect()
+}
+
+/// The plan of [`job`] on nodes 1 to 4.
+pub(crate) fn plan(job: &Job) -> Plan {
+    let planned = make_plan(job, &table(job), &members(1..=4), &BTreeSet::new(), &Held::none());
+    planned.expect("four nodes are enough").plan
 }

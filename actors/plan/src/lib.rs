@@ -3,7 +3,7 @@
 //! Table of contents, in the order of the first walk in docs/ARCHITECTURE.md:
 //! [`ids`] names things; [`blocks`] and [`space`] give every piece of training state one address; [`lanes`] fixes the
 //! tree that sums virtual replicas; [`batch`] names the samples of a step; [`schedule`] is what a seat does in a pass;
-//! [`cost`], [`memory`] and [`partition`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
+//! [`cost`], [`memory`], [`partition`] and [`predict`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
 //! it and [`draw`] shows it; [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records;
 //! [`digest`] names a whole state; [`protocol`] is what the engine and the holders of state say to each other; [`engine`]
 //! and [`holder`] are the two state machines that say it.
@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod memory;
 pub mod partition;
 pub mod planner;
+pub mod predict;
 pub mod protocol;
 pub mod rules;
 pub mod schedule;

@@ -8,6 +8,8 @@ use crate::ids::BlockId;
 
 mod holdings;
 mod set;
+#[cfg(test)]
+mod tests;
 
 pub use holdings::Holdings;
 pub use set::IntervalSet;

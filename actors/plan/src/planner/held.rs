@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::blocks::ModelTable;
 use crate::ids::{BlockId, NodeId};
+use crate::layout::Plan;
 use crate::space::{Interval, IntervalSet};
 
 /// Complete state (weight and both moments) by node, all at one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     nodes: BTreeMap<NodeId, BTreeMap<BlockId, IntervalSet>>,
+    /// Compute weights of seats so far.
+    weights: BTreeMap<(NodeId, BlockId), IntervalSet>,
 }
 
 impl Held {
@@ -22,6 +25,26 @@ impl Held {
     /// A node holds an interval.
     pub fn insert(&mut self, node: NodeId, block: BlockId, interval: Interval) {
         self.nodes.entry(node).or_default().entry(block).or_default().insert(interval);
+    }
+
+    /// The seats of the plan so far: who has one is preferred for it, as its compute weights are there.
+    pub fn insert_seats(&mut self, plan: &Plan, table: &ModelTable) {
+        for stage in &plan.stages {
+            for (block, interval) in table.weights_needed_by(stage.blocks.clone()) {
+                for node in &stage.seats {
+                    self.weights.entry((*node, block)).or_default().insert(interval);
+                }
+            }
+        }
+    }
+
+    /// Elements of an interval whose weights a node would have to be sent for a seat.
+    #[must_use]
+    pub(super) fn weights_missing(&self, node: NodeId, block: BlockId, interval: Interval) -> u64 {
+        match self.weights.get(&(node, block)) {
+            Some(set) if set.contains(interval) => 0,
+            Some(_) | None => self.missing(node, block, interval),
+        }
     }
 
     /// Whether nobody holds anything.

@@ -79,7 +79,8 @@ fn stage_weights_missing(
         .iter()
         .map(|blocks| {
             let needed: Vec<(_, Interval)> = table.weights_needed_by(blocks.clone());
-            let missing = |node| needed.iter().map(|&(block, interval)| held.missing(node, block, interval)).sum();
+            let missing =
+                |node| needed.iter().map(|&(block, interval)| held.weights_missing(node, block, interval)).sum();
             nodes.iter().map(|(node, _)| missing(*node)).collect()
         })
         .collect()

@@ -6,18 +6,17 @@ use shoal_config::spec::{Auto, ParallelSpec};
 
 use crate::batch::micro_batch_count;
 use crate::blocks::ModelTable;
-use crate::cost::{block_costs, boundary_elements, exchange_nanoseconds, stage_costs};
+use crate::cost::{block_costs, boundary_elements};
 use crate::draw;
 use crate::engine::Offer;
-use crate::ids::{NodeId, Replica, Seat, StageIndex};
+use crate::ids::NodeId;
 use crate::job::Job;
 use crate::lanes::subtrees;
 use crate::memory::{NodeBytes, SeatShape, owned_bytes, parts, seat_bytes, tied_elements};
 use crate::partition::partition;
 use crate::planner::cut::{Cut, pieces};
 use crate::planner::{Held, NoPlan, place};
-use crate::schedule::timeline::{Track, timeline};
-use crate::schedule::{Pass, slots};
+use crate::predict::Form;
 
 /// Layouts predicted within this share of the fastest count as equally fast.
 const TIE: u64 = 32;
@@ -130,33 +129,24 @@ fn fastest(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Hel
     best.expect("PC-5 (one of several is best)")
 }
 
-/// Nanoseconds of a step: the slowest pipeline on the logical clock, then the exchange of gradients and weights.
+/// Nanoseconds of a step.
 fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)]) -> u64 {
-    let spec = &job.spec;
-    let threads = nodes.iter().map(|(_, offer)| offer.threads).min().unwrap_or(1);
-    let costs = stage_costs(spec, table, &layout.stages, threads);
-    let counts: Vec<u32> = layout.lanes.iter().map(|run| micro_batch_count(spec, run.clone())).collect();
-    let alone = layout.groups.iter().all(|group| group.len() == 1);
-    let slowest = (0..counts.len()).max_by_key(|&replica| counts[replica]).unwrap_or(0);
-    let stages = layout.stages.len();
-    let mut tracks = Vec::with_capacity(stages);
-    for (replica, &count) in counts.iter().enumerate().filter(|(replica, _)| !alone || *replica == slowest) {
-        for stage in 0..stages {
-            tracks.push(Track {
-                seat: Seat { stage: StageIndex(stage as u16), replica: Replica(replica as u16) },
-                device: if alone { stage } else { layout.group_of(stage, replica) },
-                program: slots(spec.parallel.schedule, (stage as u32, stages as u32), Pass::Train, count),
-            });
-        }
-    }
-    let pass = timeline(&tracks, &costs).expect("SC-1 (instruction lists never deadlock)").wall;
-    let elements = |blocks: &Range<u32>| -> u64 {
-        table.blocks[blocks.start as usize..blocks.end as usize].iter().map(|block| block.len).sum()
+    let form = Form {
+        spec: &job.spec,
+        table,
+        stages: &layout.stages,
+        lanes: &layout.lanes,
+        shadows: u64::from(job.spec.elastic.redundancy).min(nodes.len() as u64 - 1),
+        threads: nodes.iter().map(|(_, offer)| offer.threads).min().unwrap_or(1),
     };
-    let most = layout.stages.iter().map(elements).max().unwrap_or(0);
-    let shared = layout.groups.iter().map(Vec::len).max().unwrap_or(1) as u64;
-    let shadows = u64::from(spec.elastic.redundancy).min(nodes.len() as u64 - 1);
-    pass + shared * exchange_nanoseconds(most, layout.lanes.len() as u64, shadows, threads)
+    let alone = layout.groups.iter().all(|group| group.len() == 1);
+    let prediction = if alone {
+        // Replicas that share no device do not wait for each other.
+        form.predict(|stage, _| stage, Some(form.slowest()))
+    } else {
+        form.predict(|stage, replica| layout.group_of(stage, replica), None)
+    };
+    prediction.step()
 }
 
 /// The layout of one shape: the best partition that fits, lanes, pieces, and which seats share a node.
