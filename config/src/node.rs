@@ -17,8 +17,8 @@ pub struct NodeSpec {
     pub name: String,
     /// Where peers reach its transport; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// The coordinator's transport.
-    pub join: SocketAddr,
+    /// The coordinator's transport; the one that the cluster directory names if there is none.
+    pub join: Option<SocketAddr>,
     /// What its arenas may hold, all tiers together.
     pub memory: Bytes,
     /// Compute threads.
@@ -48,12 +48,11 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<NodeSpec, C
     if !is_name(&name.value) {
         return Err(name.refuse(NAME));
     }
-    let join = raw.join.as_ref().ok_or_else(|| raw.section.missing("join", ADDRESS))?;
     let least = Bytes(16 << 20);
     Ok(NodeSpec {
         name: name.value.clone(),
         listen: raw.listen.as_ref().map_or(Ok(SocketAddr::from(([127, 0, 0, 1], 0))), address)?,
-        join: address(join)?,
+        join: raw.join.as_ref().map(address).transpose()?,
         memory: match &raw.memory {
             None => Bytes(2 << 30),
             Some(found) if found.value >= least => found.value,
@@ -74,7 +73,9 @@ pub fn render(spec: &NodeSpec) -> String {
     let mut table = toml::Table::new();
     table.insert("name".into(), spec.name.clone().into());
     table.insert("listen".into(), spec.listen.to_string().into());
-    table.insert("join".into(), spec.join.to_string().into());
+    if let Some(join) = spec.join {
+        table.insert("join".into(), join.to_string().into());
+    }
     table.insert("memory".into(), format!("{}B", spec.memory.0).into());
     table.insert("threads".into(), i64::from(spec.threads).into());
     table.insert("data_dir".into(), spec.data_dir.display().to_string().into());
@@ -106,10 +107,12 @@ mod tests {
 
     #[test]
     fn defaults_and_round_trip() {
-        let spec = parse_here("name = \"w1\"\njoin = \"127.0.0.1:4700\"").expect("minimal file");
-        assert_eq!((spec.memory, spec.threads, spec.listen.port()), (Bytes(2 << 30), 1, 0));
+        let spec = parse_here("name = \"w1\"").expect("minimal file");
+        assert_eq!((spec.memory, spec.threads, spec.listen.port(), spec.join), (Bytes(2 << 30), 1, 0, None));
         assert_eq!(spec.data_dir, Path::new("/n1/data"));
         assert_eq!(parse_here(&render(&spec)).expect("rendered file"), spec);
+        let joins = NodeSpec { join: Some(([127, 0, 0, 1], 4700).into()), ..spec };
+        assert_eq!(parse_here(&render(&joins)).expect("rendered file"), joins);
     }
 
     #[test]
@@ -120,6 +123,10 @@ mod tests {
             ("name = \"W 1\"\njoin = \"127.0.0.1:1\"".to_owned(), "node.toml:1: `name` is \"W 1\"; allowed: 1 to 63"),
             (format!("{base}memory = 2"), "node.toml:3: `memory` is 2; allowed: a size with its unit"),
             (format!("{base}memory = \"1KiB\""), "node.toml:3: `memory` is \"1KiB\"; allowed: at least 16.0 MiB"),
+            (
+                "name = \"w1\"\njoin = \"there\"".to_owned(),
+                "node.toml:2: `join` is \"there\"; allowed: an address with port",
+            ),
             (format!("{base}listen = \"here\""), "node.toml:3: `listen` is \"here\"; allowed: an address with port"),
             (format!("{base}memroy = \"2GiB\""), "node.toml:3: `memroy` is not a known key, did you mean `memory`?"),
         ];

@@ -20,3 +20,4 @@ pub mod worker;
 
 pub use role::{CoordinatorConfig, Role, WorkerConfig};
 pub use run::{DaemonError, run};
+pub use shoal_actors::transport::pki;

@@ -1,0 +1,282 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use shoal_config::Bytes;
+
+mod condition;
+
+pub use condition::{AtCommit, Condition};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and what was asked is so
+  1  done, and what was asked is not so, or the job failed
+  2  usage or configuration
+  3  timeout
+  4  cluster not reachable";
+
+/// Train networks on machines that come and go.
+#[derive(Debug, Parser)]
+#[command(name = "shoalctl", version, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    /// Which cluster and which form of output.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Cluster directory.
+    #[arg(long, global = true, env = "SHOAL_DIR", default_value = ".shoal", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print one JSON document (or one object a line where it streams) and nothing else on standard output.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Make a cluster's certificate authority, and certificates for its daemons.
+    Init(Init),
+    /// Start a local cluster, or bring its live workers back to N.
+    Up(Up),
+    /// Stop what `up` started.
+    Down,
+    /// List workers.
+    Nodes,
+    /// Submit a job file.
+    Submit(Submit),
+    /// List jobs.
+    List,
+    /// Show where a job stands.
+    Status(JobName),
+    /// Wait until a job has come so far.
+    Wait(Wait),
+    /// Print a job's events.
+    Events(Events),
+    /// Explain why a job is where it is.
+    Why(JobName),
+    /// Hold a job after a committed step.
+    Pause(Pause),
+    /// Let a paused job go on.
+    Resume(JobName),
+    /// End a job.
+    Cancel(JobName),
+    /// Hash a job's weights and moments.
+    Digest(Digest),
+    /// Write a job's weights to files.
+    Export(Export),
+    /// Show what every device of a job held, sent and computed.
+    Report(JobName),
+    /// Let a worker hand over what it holds and leave.
+    Drain(NodeName),
+    /// Make a fault on purpose.
+    #[command(subcommand)]
+    Chaos(Chaos),
+    /// Train on a local cluster twice, once with a worker killed and another joined, and compare the bits.
+    Demo(Demo),
+    /// Print a completion script.
+    Completions(Completions),
+    /// Be a daemon.
+    #[command(subcommand, hide = true)]
+    Daemon(shoal_daemon::cli::RoleArgs),
+}
+
+/// A job.
+#[derive(Debug, Args)]
+pub struct JobName {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+}
+
+/// A worker.
+#[derive(Debug, Args)]
+pub struct NodeName {
+    /// Name of the worker, as `nodes` lists it.
+    pub node: String,
+}
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// A worker to make a directory with certificate and node.toml for; may be repeated.
+    #[arg(long = "node", value_name = "NAME")]
+    pub nodes: Vec<String>,
+}
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Live workers wanted.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub nodes: u32,
+    /// What the arenas of a worker may hold.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
+    pub memory: Bytes,
+    /// Compute threads of a worker.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Port of the HTTP interface on loopback; 0 lets the system choose.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub http_port: u16,
+    /// How long to wait until all are ready.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Arguments of `submit`.
+#[derive(Debug, Args)]
+pub struct Submit {
+    /// The job file.
+    pub file: PathBuf,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+    /// `step=K`, `done`, `failed` or `redundancy=full`.
+    #[arg(long, value_name = "CONDITION")]
+    pub until: Condition,
+    /// Give up after this long, with exit code 3.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Args)]
+pub struct Events {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+    /// Go on until the job is over.
+    #[arg(long)]
+    pub follow: bool,
+    /// Only events after this number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub after: u64,
+}
+
+/// Arguments of `pause`.
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+    /// After this committed step, `step=K`; else after the one in flight.
+    #[arg(long, value_name = "step=K")]
+    pub at: Option<AtCommit>,
+}
+
+/// Arguments of `digest`.
+#[derive(Debug, Args)]
+pub struct Digest {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+    /// After this committed step, `step=K`; else after the next one.
+    #[arg(long, value_name = "step=K")]
+    pub at: Option<AtCommit>,
+    /// Give up after this long, with exit code 3.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct Export {
+    /// Id of the job, such as `j1`.
+    pub job: String,
+    /// Where to.
+    #[command(flatten)]
+    pub target: ExportTarget,
+    /// After this committed step, `step=K`; else after the next one.
+    #[arg(long, value_name = "step=K")]
+    pub at: Option<AtCommit>,
+    /// Give up after this long, with exit code 3.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Where an export goes, and with it in which form.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct ExportTarget {
+    /// Hugging Face form: config.json and model.safetensors.
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// The very tensors that the digest is defined over: weights, first and second moments.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The job file.
+    pub file: PathBuf,
+    /// Nodes to plan for.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nodes: u32,
+    /// What the arenas of a node may hold.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
+    pub memory: Bytes,
+}
+
+/// Faults on purpose.
+#[derive(Debug, Subcommand)]
+pub enum Chaos {
+    /// A stage actor of the job panics at its next instruction; its supervisor restarts it.
+    PanicStage {
+        /// Id of the job, such as `j1`.
+        job: String,
+        /// Name of the worker; the first one that is ready if none is given.
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+    },
+}
+
+/// Measurements.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Training throughput of one device, beside the rate of its matrix products.
+    Train {
+        /// Which preset to train.
+        #[arg(long, value_name = "NAME", default_value = "bench-s")]
+        preset: String,
+        /// Compute threads.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+        threads: u32,
+    },
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Workers.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=16))]
+    pub nodes: u32,
+    /// Optimizer steps of each of the two runs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(6..=1_000_000))]
+    pub steps: Option<u64>,
+    /// UTF-8 text, a file or a directory; the project's own sources and docs if none is given.
+    #[arg(long, value_name = "PATH")]
+    pub data: Option<PathBuf>,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// Which shell.
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Points in a job's life that can be typed.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// `--until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// This step is committed.
+    Step(u64),
+    /// All steps are committed and written.
+    Done,
+    /// The job cannot go on.
+    Failed,
+    /// Every interval has all its shadows.
+    RedundancyFull,
+}
+
+/// `--at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtCommit(pub u64);
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "done" => Ok(Self::Done),
+            "failed" => Ok(Self::Failed),
+            "redundancy=full" => Ok(Self::RedundancyFull),
+            other => step(other)
+                .map(Self::Step)
+                .ok_or_else(|| "allowed: step=K (K counted from 1), done, failed, redundancy=full".to_owned()),
+        }
+    }
+}
+
+impl FromStr for AtCommit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        step(text).map(Self).ok_or_else(|| "allowed: step=K, K counted from 1".to_owned())
+    }
+}
+
+fn step(text: &str) -> Option<u64> {
+    text.strip_prefix("step=")?.parse().ok().filter(|step| *step > 0)
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(step) => write!(f, "step={step}"),
+            Self::Done => f.write_str("done"),
+            Self::Failed => f.write_str("failed"),
+            Self::RedundancyFull => f.write_str("redundancy=full"),
+        }
+    }
+}

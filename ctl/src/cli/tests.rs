@@ -1,0 +1,88 @@
+//! Command lines and what they mean, and those that are refused.
+
+use std::path::Path;
+
+use clap::{CommandFactory, Parser};
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("shoalctl").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    Cli::command().debug_assert();
+}
+
+/// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
+const MEANT: [(&str, &str); 15] = [
+    ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
+    ("up --nodes 4", "Up(Up { nodes: 4, memory: Bytes(2147483648), threads: 1, http_port: 0, timeout: 30s })"),
+    (
+        "up --nodes 2 --memory 512MiB --threads 2 --timeout 5s",
+        "Up(Up { nodes: 2, memory: Bytes(536870912), threads: 2, http_port: 0, timeout: 5s })",
+    ),
+    ("down", "Down"),
+    ("submit a.toml", r#"Submit(Submit { file: "a.toml" })"#),
+    ("wait j1 --until step=7", r#"Wait(Wait { job: "j1", until: Step(7), timeout: None })"#),
+    (
+        "wait j1 --until redundancy=full --timeout 1m",
+        r#"Wait(Wait { job: "j1", until: RedundancyFull, timeout: Some(60s) })"#,
+    ),
+    ("events j1 --follow", r#"Events(Events { job: "j1", follow: true, after: 0 })"#),
+    ("pause j1 --at step=3", r#"Pause(Pause { job: "j1", at: Some(AtCommit(3)) })"#),
+    ("digest j1", r#"Digest(Digest { job: "j1", at: None, timeout: 300s })"#),
+    (
+        "export j1 --to out",
+        r#"Export(Export { job: "j1", target: ExportTarget { to: Some("out"), state: None }, at: None, timeout: 300s })"#,
+    ),
+    ("drain w2", r#"Drain(NodeName { node: "w2" })"#),
+    ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),
+    ("demo", "Demo(Demo { nodes: 4, steps: None, data: None })"),
+    ("demo --nodes 3 --steps 30 --data x", r#"Demo(Demo { nodes: 3, steps: Some(30), data: Some("x") })"#),
+];
+
+#[test]
+fn what_is_typed_is_what_is_meant() {
+    for (line, meant) in MEANT {
+        let cli = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(format!("{:?}", cli.verb), meant, "{line}");
+    }
+}
+
+#[test]
+fn global_options_may_stand_anywhere() {
+    for line in ["--dir here --json nodes", "nodes --dir here --json", "--json nodes --dir here"] {
+        let cli = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!((cli.global.dir.as_path(), cli.global.json), (Path::new("here"), true), "{line}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_what_is_allowed() {
+    let cases = [
+        ("wait j1 --until soon", "step=K"),
+        ("wait j1 --until step=0", "counted from 1"),
+        ("pause j1 --at 3", "step=K"),
+        ("up --nodes 4 --memory 2", "with its unit"),
+        ("up --nodes many", "invalid digit"),
+        ("export j1", "--to"),
+        ("export j1 --to a --state b", "cannot be used with"),
+        ("demo --nodes 1", "2..=16"),
+        ("fly", "unrecognized subcommand"),
+    ];
+    for (line, says) in cases {
+        let error = parse(line).map(|cli| format!("{:?}", cli.verb)).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(says), "{line}: {error}");
+    }
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let help = Cli::command().render_long_help().to_string();
+    for code in ["0  done, and what was asked is so", "3  timeout", "4  cluster not reachable"] {
+        assert!(help.contains(code), "{help}");
+    }
+}

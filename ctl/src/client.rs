@@ -1,0 +1,300 @@
+//! The coordinator's HTTP interface as functions. Every request has a deadline; every error says which exit code it is.
+
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use shoal_config::JobSpec;
+use shoal_plan::job::Job;
+use shoal_wire::api::{
+    ApiError, AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, PanicStage, PlanAnswer, StateDigest,
+    SubmitAnswer, SubmitRequest,
+};
+
+use crate::failure::Failure;
+
+/// File of the cluster directory that names the coordinator's HTTP address.
+pub const ADDRESS_FILE: &str = "coordinator.addr";
+
+/// Longest wait for an answer that takes no work.
+const QUICK: Duration = Duration::from_secs(10);
+/// A coordinator that died is back within this time, so a refused connection is tried again for as long.
+const RESPAWN: Duration = Duration::from_secs(3);
+/// Between two tries.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Talks to one coordinator.
+#[derive(Clone, Debug)]
+pub struct Client {
+    address_file: PathBuf,
+    agent: ureq::Agent,
+}
+
+/// What is posted when there is nothing to say.
+#[derive(Serialize)]
+struct Nothing {}
+
+impl Client {
+    /// For the cluster in `dir`. Nothing is sent yet.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(2)))
+            .timeout_send_request(Some(QUICK))
+            .timeout_send_body(Some(QUICK))
+            .timeout_recv_response(Some(QUICK))
+            .timeout_per_read(Some(QUICK))
+            // A kept connection to a coordinator that was restarted would fail in a way that looks like a lost answer.
+            .max_idle_connections(0)
+            .build();
+        Self { address_file: dir.join(ADDRESS_FILE), agent: config.into() }
+    }
+
+    /// Workers.
+    ///
+    /// # Errors
+    /// As every request: not reachable, timed out, or refused by the coordinator.
+    pub fn nodes(&self) -> Result<Vec<NodeInfo>, Failure> {
+        self.get("nodes", QUICK)
+    }
+
+    /// Lets a worker leave.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn drain(&self, node: &str) -> Result<(), Failure> {
+        self.post(&format!("nodes/{node}/drain"), &Nothing {}, QUICK)
+    }
+
+    /// Stops the whole cluster.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn shutdown(&self) -> Result<(), Failure> {
+        self.post("shutdown", &Nothing {}, QUICK)
+    }
+
+    /// Submits a job; reading its data may take a while.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn submit(&self, spec: JobSpec) -> Result<SubmitAnswer, Failure> {
+        let answer = self.send("jobs", Some(&SubmitRequest { spec }), Duration::from_secs(120))?;
+        self.decode("jobs", answer)
+    }
+
+    /// All jobs.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn jobs(&self) -> Result<Vec<JobStatus>, Failure> {
+        self.get("jobs", QUICK)
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn status(&self, job: &str) -> Result<JobStatus, Failure> {
+        self.get(&format!("jobs/{job}"), QUICK)
+    }
+
+    /// The job as every decision sees it.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn job(&self, job: &str) -> Result<Job, Failure> {
+        self.get(&format!("jobs/{job}/job"), QUICK)
+    }
+
+    /// Its current plan.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn plan(&self, job: &str) -> Result<PlanAnswer, Failure> {
+        self.get(&format!("jobs/{job}/plan"), QUICK)
+    }
+
+    /// Events after number `after`, waiting up to `wait` for the first.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn events(&self, job: &str, after: u64, wait: Duration) -> Result<Vec<EventLine>, Failure> {
+        self.get(&format!("jobs/{job}/events?after={after}&wait_ms={}", wait.as_millis()), wait + QUICK)
+    }
+
+    /// Commit records after step `after`.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn ledger(&self, job: &str, after: u64) -> Result<Vec<LedgerLine>, Failure> {
+        self.get(&format!("jobs/{job}/ledger?after={after}"), QUICK)
+    }
+
+    /// Holds a job.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn pause(&self, job: &str, at: Option<u64>) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/pause"), &AtStep { at }, QUICK)
+    }
+
+    /// Lets a job go on.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn resume(&self, job: &str) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/resume"), &Nothing {}, QUICK)
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn cancel(&self, job: &str) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/cancel"), &Nothing {}, QUICK)
+    }
+
+    /// Hashes the state at the next commit or at a step; that step must come within `deadline`.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn digest(&self, job: &str, at: Option<u64>, deadline: Duration) -> Result<StateDigest, Failure> {
+        let path = format!("jobs/{job}/digest");
+        let answer = self.send(&path, Some(&AtStep { at }), deadline)?;
+        self.decode(&path, answer)
+    }
+
+    /// As [`Self::digest`]; the pieces are written, so that they can be fetched.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn write(&self, job: &str, at: Option<u64>, deadline: Duration) -> Result<StateDigest, Failure> {
+        let path = format!("jobs/{job}/write");
+        let answer = self.send(&path, Some(&AtStep { at }), deadline)?;
+        self.decode(&path, answer)
+    }
+
+    /// What every node did for a job.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn report(&self, job: &str) -> Result<Vec<NodeReport>, Failure> {
+        self.get(&format!("jobs/{job}/report"), QUICK)
+    }
+
+    /// Makes a stage panic.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn panic_stage(&self, job: &str, node: String) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/chaos/panic-stage"), &PanicStage { node }, QUICK)
+    }
+
+    /// A stream of bytes; each read has a deadline.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn download(&self, path: &str) -> Result<impl Read + use<>, Failure> {
+        let answer = self.send::<Nothing>(path, None, Duration::from_secs(60))?;
+        Ok(answer.into_body().into_reader())
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str, deadline: Duration) -> Result<T, Failure> {
+        let answer = self.send::<Nothing>(path, None, deadline)?;
+        self.decode(path, answer)
+    }
+
+    fn post(&self, path: &str, body: &impl Serialize, deadline: Duration) -> Result<(), Failure> {
+        self.send(path, Some(body), deadline).map(|_| ())
+    }
+
+    fn decode<T: DeserializeOwned>(&self, path: &str, answer: Answer) -> Result<T, Failure> {
+        answer.into_body().with_config().limit(1 << 30).read_json().map_err(|error| match error {
+            ureq::Error::Timeout(_) => Failure::Timeout(format!("/v1/{path}: the answer broke off")),
+            other => Failure::Unreachable(format!(
+                "/v1/{path}: {other}; is what answers at {} a shoal coordinator of this version?",
+                self.address().unwrap_or_default()
+            )),
+        })
+    }
+
+    fn address(&self) -> Result<String, Failure> {
+        match std::fs::read_to_string(&self.address_file) {
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Unreachable(format!(
+                "no cluster in {}: start one with `shoalctl up --nodes N --dir DIR`, or say which one with --dir or SHOAL_DIR",
+                self.address_file.parent().unwrap_or(Path::new(".")).display()
+            ))),
+            Err(source) => Err(Failure::File { action: "read", path: self.address_file.clone(), source }),
+        }
+    }
+
+    /// Sends, again while the connection is refused and the coordinator may be coming back.
+    fn send<B: Serialize>(&self, path: &str, body: Option<&B>, deadline: Duration) -> Result<Answer, Failure> {
+        let give_up = Instant::now() + RESPAWN;
+        loop {
+            let address = self.address()?;
+            let url = format!("http://{address}/v1/{path}");
+            match self.once(&url, body, deadline) {
+                Ok(answer) => return refused(answer),
+                Err(error) if may_be_repeated(&error, body.is_some()) && Instant::now() < give_up => {
+                    std::thread::sleep(RETRY);
+                }
+                Err(ureq::Error::Timeout(_)) => {
+                    return Err(Failure::Timeout(format!(
+                        "no answer from {address} to /v1/{path} within {deadline:?}"
+                    )));
+                }
+                Err(error) => {
+                    return Err(Failure::Unreachable(format!(
+                        "the coordinator at {address} cannot be reached ({error}); `shoalctl up` starts it again"
+                    )));
+                }
+            }
+        }
+    }
+
+    fn once<B: Serialize>(&self, url: &str, body: Option<&B>, deadline: Duration) -> Result<Answer, ureq::Error> {
+        match body {
+            None => self.agent.get(url).config().timeout_recv_response(Some(deadline)).build().call(),
+            Some(body) => self.agent.post(url).config().timeout_recv_response(Some(deadline)).build().send_json(body),
+        }
+    }
+}
+
+type Answer = ureq::http::Response<ureq::Body>;
+
+/// Whether sending again is safe: a question always, an order only if nobody can have heard it.
+fn may_be_repeated(error: &ureq::Error, is_order: bool) -> bool {
+    match error {
+        ureq::Error::Io(error) => error.kind() == ErrorKind::ConnectionRefused || !is_order,
+        ureq::Error::ConnectionFailed => true,
+        _ => false,
+    }
+}
+
+/// An answer that is not a success, as the failure it stands for.
+fn refused(answer: Answer) -> Result<Answer, Failure> {
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let text = answer.into_body().with_config().limit(1 << 20).read_to_string().unwrap_or_default();
+    let message = match serde_json::from_str::<ApiError>(&text) {
+        Ok(error) => error.message,
+        Err(_) => format!("the coordinator answered {status}: {}", text.trim()),
+    };
+    Err(match status.as_u16() {
+        400 | 404 | 405 | 413 | 415 | 422 => Failure::Usage(message),
+        408 | 504 => Failure::Timeout(message),
+        502 | 503 => Failure::Unreachable(message),
+        _ => Failure::No(message),
+    })
+}
+
+#[cfg(test)]
+mod tests;

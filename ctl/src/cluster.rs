@@ -1,0 +1,11 @@
+//! A local cluster: its directory, its processes, how it is brought up and down.
+
+pub mod dir;
+pub mod identity;
+pub mod process;
+pub mod start;
+pub mod stop;
+
+pub use dir::ClusterDir;
+pub use start::{Raised, Wanted, raise};
+pub use stop::{Stopped, stop};

@@ -1,0 +1,34 @@
+//! Certificates of a cluster directory.
+
+use shoal_daemon::pki::{ClusterCa, NODE_VALIDITY, PkiError};
+
+use super::dir::ClusterDir;
+use crate::failure::Failure;
+
+/// Makes the authority and the coordinator's certificate, unless they are there; gives the cluster's name.
+///
+/// # Errors
+/// If a file cannot be written or what is there is not a certificate of this cluster.
+pub fn make_cluster(dir: &ClusterDir) -> Result<String, Failure> {
+    let authority =
+        if dir.is_cluster() { ClusterCa::load(&dir.authority()) } else { ClusterCa::create(&dir.authority()) };
+    let authority = authority.map_err(refused)?;
+    if !dir.coordinator().join("node.crt").exists() {
+        authority.issue("coordinator", &dir.coordinator(), NODE_VALIDITY).map_err(refused)?;
+    }
+    Ok(authority.name().to_string())
+}
+
+/// Makes a worker's certificate.
+///
+/// # Errors
+/// If there is no authority in the directory, or a file cannot be written.
+pub fn make_node(dir: &ClusterDir, name: &str) -> Result<(), Failure> {
+    let authority = ClusterCa::load(&dir.authority()).map_err(refused)?;
+    authority.issue(name, &dir.node(name), NODE_VALIDITY).map_err(refused)?;
+    Ok(())
+}
+
+fn refused(error: PkiError) -> Failure {
+    Failure::Usage(format!("{:#}", anyhow::Error::from(error)))
+}

@@ -1,0 +1,179 @@
+//! `up`: from nothing, or from what is left, to a coordinator and N live workers.
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use shoal_config::Bytes;
+use shoal_config::node::NodeSpec;
+use shoal_wire::api::{NodeInfo, NodeState};
+
+use super::dir::{COORDINATOR, ClusterDir, Started};
+use super::identity;
+use super::process;
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// Between two looks at the list of workers.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// What there should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Live workers.
+    pub nodes: u32,
+    /// Arena budget of a worker that is started.
+    pub memory: Bytes,
+    /// Compute threads of a worker that is started.
+    pub threads: u32,
+    /// HTTP port of a coordinator that is started, 0 for any.
+    pub http_port: u16,
+    /// Deadline for everything.
+    pub timeout: Duration,
+}
+
+/// What there is now.
+#[derive(Clone, Debug, Serialize)]
+pub struct Raised {
+    /// Cluster directory.
+    pub dir: String,
+    /// The respawner that keeps a coordinator alive.
+    pub coordinator_pid: u32,
+    /// Workers started by this call.
+    pub started: Vec<String>,
+    /// All live workers.
+    pub nodes: Vec<NodeInfo>,
+}
+
+/// Brings a local cluster to what is wanted, with `program` as the daemons' executable. Live workers are never harmed:
+/// if there are more than wanted, they stay.
+///
+/// # Errors
+/// If the directory is of something else, a port is taken, a daemon ends or is not ready in time; the end of its log is
+/// part of the message.
+pub fn raise(dir: &ClusterDir, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
+    let _claim = dir.claim()?;
+    let give_up = Instant::now() + wanted.timeout;
+    identity::make_cluster(dir)?;
+    let client = Client::new(dir.root());
+    let coordinator = coordinator(dir, program, wanted.http_port)?;
+    let present = wait(dir, &[&coordinator], give_up, "the coordinator does not answer", || client.nodes().ok())?;
+    let live = live(dir, &present)?;
+    let names = dir.fresh_names((wanted.nodes as usize).saturating_sub(live.len()));
+    let mut workers = Vec::new();
+    for name in &names {
+        workers.push(worker(dir, program, name, wanted)?);
+    }
+    let expected: Vec<&str> =
+        live.iter().map(|node| node.node.as_str()).chain(names.iter().map(String::as_str)).collect();
+    let watched: Vec<&Started> = std::iter::once(&coordinator).chain(&workers).collect();
+    let what = format!("not all of {} are ready", expected.join(", "));
+    let nodes = wait(dir, &watched, give_up, &what, || {
+        let nodes: Vec<NodeInfo> =
+            client.nodes().ok()?.into_iter().filter(|node| expected.contains(&node.node.as_str())).collect();
+        let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
+        (ready == expected.len()).then_some(nodes)
+    })?;
+    Ok(Raised {
+        dir: dir.root().display().to_string(),
+        coordinator_pid: coordinator.process.pid,
+        started: names,
+        nodes,
+    })
+}
+
+/// The living respawner, or a new one.
+fn coordinator(dir: &ClusterDir, program: &Path, http_port: u16) -> Result<Started, Failure> {
+    let known = dir.started()?.into_iter().find(|started| started.name == COORDINATOR);
+    if let Some(living) = known.filter(|started| started.process.lives()) {
+        return Ok(living);
+    }
+    if http_port != 0 {
+        TcpListener::bind(("127.0.0.1", http_port)).map_err(|error| {
+            Failure::Usage(format!(
+                "port {http_port} cannot be used ({error}); choose another with --http-port, or 0 for any"
+            ))
+        })?;
+    }
+    let arguments = [
+        "daemon".into(),
+        "respawn".into(),
+        "--dir".into(),
+        dir.root().into(),
+        "--http".into(),
+        format!("127.0.0.1:{http_port}").into(),
+        "--log".into(),
+        dir.log(COORDINATOR).into(),
+    ];
+    launch(dir, program, COORDINATOR, &arguments)
+}
+
+fn worker(dir: &ClusterDir, program: &Path, name: &str, wanted: &Wanted) -> Result<Started, Failure> {
+    dir.write_node(&NodeSpec {
+        name: name.to_owned(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        join: None,
+        memory: wanted.memory,
+        threads: wanted.threads,
+        data_dir: dir.node(name).join("data"),
+    })?;
+    identity::make_node(dir, name)?;
+    let arguments = [
+        "daemon".into(),
+        "worker".into(),
+        "--dir".into(),
+        dir.root().into(),
+        "--name".into(),
+        name.into(),
+        "--log".into(),
+        dir.log(name).into(),
+    ];
+    launch(dir, program, name, &arguments)
+}
+
+fn launch(dir: &ClusterDir, program: &Path, name: &str, arguments: &[OsString]) -> Result<Started, Failure> {
+    let process = process::spawn(program, arguments, &dir.log(name))?;
+    let started = Started { name: name.to_owned(), process };
+    dir.record(&started)?;
+    Ok(started)
+}
+
+/// Workers that count: known to the coordinator, not leaving, and, if we started them, with a living process. The
+/// coordinator may not have noticed a death yet.
+fn live(dir: &ClusterDir, present: &[NodeInfo]) -> Result<Vec<NodeInfo>, Failure> {
+    let started = dir.started()?;
+    let is_dead = |node: &NodeInfo| started.iter().any(|ours| ours.name == node.node && !ours.process.lives());
+    Ok(present
+        .iter()
+        .filter(|node| match node.state {
+            NodeState::Ready | NodeState::Suspect => !is_dead(node),
+            NodeState::Draining | NodeState::Gone => false,
+        })
+        .cloned()
+        .collect())
+}
+
+/// Asks until there is an answer, the deadline passes, or one of `watched` ends.
+fn wait<T>(
+    dir: &ClusterDir,
+    watched: &[&Started],
+    give_up: Instant,
+    what: &str,
+    mut ask: impl FnMut() -> Option<T>,
+) -> Result<T, Failure> {
+    loop {
+        if let Some(answer) = ask() {
+            return Ok(answer);
+        }
+        if let Some(ended) = watched.iter().find(|started| !started.process.lives()) {
+            return Err(Failure::No(format!("{} ended while starting; {}", ended.name, dir.log_tail(&ended.name))));
+        }
+        if Instant::now() >= give_up {
+            let name = watched.last().map_or(COORDINATOR, |started| started.name.as_str());
+            return Err(Failure::Timeout(format!("{what} within the time given; {}", dir.log_tail(name))));
+        }
+        std::thread::sleep(LOOK);
+    }
+}

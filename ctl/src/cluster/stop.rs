@@ -1,0 +1,89 @@
+//! `down`: ends what `up` started, and nothing else.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::Serialize;
+
+use super::dir::{COORDINATOR, ClusterDir, Started};
+use super::process::{Process, wait_for_end};
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// For a shutdown on request, and again for one on SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// For the system to end what was killed.
+const KILLED: Duration = Duration::from_secs(5);
+
+/// What was ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stopped {
+    /// Ended on request.
+    pub stopped: Vec<String>,
+    /// Had to be killed.
+    pub killed: Vec<String>,
+}
+
+/// Asks the cluster to stop, then tells each living process that was started here, then kills what is left.
+///
+/// # Errors
+/// If records cannot be read, or a process does not end even so.
+pub fn stop(dir: &ClusterDir) -> Result<Stopped, Failure> {
+    let _claim = dir.claim()?;
+    let started = dir.started()?;
+    let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
+    // The respawner's child is not recorded; it must not outlive its parent.
+    let mut processes: Vec<Process> = living.iter().map(|started| started.process).collect();
+    processes.extend(living.iter().filter(|started| started.name == COORDINATOR).flat_map(|s| s.process.children()));
+
+    let mut left = processes;
+    if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.root()).shutdown().is_ok() {
+        left = wait_for_end(&left, GRACE);
+    }
+    left.iter().for_each(|process| process.signal(Signal::TERM));
+    left = wait_for_end(&left, GRACE);
+    left.iter().for_each(|process| process.signal(Signal::KILL));
+    let immortal = wait_for_end(&left, KILLED);
+    if let Some(process) = immortal.first() {
+        return Err(Failure::No(format!("process {} does not end even when killed", process.pid)));
+    }
+    for record in &started {
+        dir.forget(&record.name)?;
+    }
+    let (killed, stopped): (Vec<&Started>, Vec<&Started>) =
+        living.into_iter().partition(|started| left.contains(&started.process));
+    let names = |list: Vec<&Started>| list.into_iter().map(|started| started.name.clone()).collect();
+    Ok(Stopped { stopped: names(stopped), killed: names(killed) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::cluster::process;
+
+    #[test]
+    fn only_what_was_started_here_is_ended() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let cluster = ClusterDir::new(&dir.path().join("c")).expect("path");
+        let claim = cluster.claim().expect("claim");
+        let shell = |script: &str| {
+            let log = dir.path().join("log");
+            process::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], &log).expect("start a shell")
+        };
+        let (ours, stranger) = (shell("exec sleep 60"), shell("exec sleep 60"));
+        cluster.record(&Started { name: "w1".into(), process: ours }).expect("record");
+        // The number was given to another process since.
+        let reused = Process { started_at: stranger.started_at + 1, ..stranger };
+        cluster.record(&Started { name: "w2".into(), process: reused }).expect("record");
+        drop(claim);
+
+        let stopped = stop(&cluster).expect("stop");
+        assert_eq!(stopped, Stopped { stopped: vec!["w1".into()], killed: vec![] });
+        assert!(!ours.lives() && stranger.lives());
+        assert_eq!(cluster.started().expect("records"), []);
+        stranger.signal(Signal::KILL);
+        assert_eq!(wait_for_end(&[stranger], KILLED), []);
+    }
+}

@@ -1,0 +1,41 @@
+//! `chaos`: faults on purpose.
+
+use serde::Serialize;
+use shoal_wire::api::NodeState;
+
+use super::Context;
+use crate::cli::Chaos;
+use crate::failure::{Failure, Verdict};
+use crate::output::Show;
+
+#[derive(Serialize)]
+struct Panicked {
+    job: String,
+    node: String,
+}
+
+pub(super) fn run(context: &Context, args: Chaos) -> Result<Verdict, Failure> {
+    match args {
+        Chaos::PanicStage { job, node } => {
+            let node = node.map_or_else(|| first_ready(context), Ok)?;
+            context.client.panic_stage(&job, node.clone())?;
+            context.format.print(&Panicked { job, node })?;
+        }
+    }
+    Ok(Verdict::True)
+}
+
+fn first_ready(context: &Context) -> Result<String, Failure> {
+    let nodes = context.client.nodes()?;
+    let ready = nodes.into_iter().find(|node| node.state == NodeState::Ready);
+    ready.map(|node| node.node).ok_or_else(|| Failure::No("no worker is ready, so no stage can panic".to_owned()))
+}
+
+impl Show for Panicked {
+    fn show(&self) -> String {
+        format!(
+            "a stage of {} on {} panics at its next instruction; `shoalctl events {}` shows it",
+            self.job, self.node, self.job
+        )
+    }
+}

@@ -1,0 +1,69 @@
+//! `export`: a job's weights as files.
+
+use std::path::Path;
+
+use serde::Serialize;
+use shoal_plan::blocks::ModelTable;
+
+use super::Context;
+use crate::cli::Export;
+use crate::export::{hf, state};
+use crate::failure::{Failure, Verdict};
+use crate::output::Show;
+use crate::output::units::short;
+
+#[derive(Serialize)]
+struct Exported {
+    job: String,
+    step: u64,
+    dir: String,
+    state_blake3: String,
+    /// Digest of the files that were written; only the state form has all it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recomputed_blake3: Option<String>,
+}
+
+pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
+    let (client, job) = (&context.client, &args.job);
+    let written = client.write(job, args.at.map(|at| at.0), args.timeout)?;
+    let (dir, recomputed) = match (&args.target.to, &args.target.state) {
+        (Some(dir), _) => {
+            hf::export(client, job, written.step, dir)?;
+            (dir, None)
+        }
+        (None, Some(dir)) => (dir, Some(write_state(context, job, written.step, dir)?)),
+        (None, None) => unreachable!("CT-2 (the command line asks for one of --to and --state)"),
+    };
+    let same = recomputed.as_ref().is_none_or(|digest| *digest == written.state_blake3);
+    context.format.print(&Exported {
+        job: job.clone(),
+        step: written.step,
+        dir: dir.display().to_string(),
+        state_blake3: written.state_blake3,
+        recomputed_blake3: recomputed,
+    })?;
+    Ok(if same { Verdict::True } else { Verdict::False })
+}
+
+fn write_state(context: &Context, job: &str, step: u64, dir: &Path) -> Result<String, Failure> {
+    let table = ModelTable::of(&context.client.job(job)?.spec.model);
+    state::export(&context.client, job, step, &table, dir)?;
+    Ok(state::recompute(dir, &table)?.to_hex())
+}
+
+impl Show for Exported {
+    fn show(&self) -> String {
+        let head = format!("{} at step {} is in {}", self.job, self.step, self.dir);
+        match &self.recomputed_blake3 {
+            None => head,
+            Some(digest) if *digest == self.state_blake3 => {
+                format!("{head}; the files have the digest of the job, {}...", short(digest))
+            }
+            Some(digest) => format!(
+                "{head}; but the files have digest {}... and the job {}...: do not use them, export again",
+                short(digest),
+                short(&self.state_blake3)
+            ),
+        }
+    }
+}

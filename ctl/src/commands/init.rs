@@ -1,0 +1,55 @@
+//! `init`: certificates for a cluster that somebody else will start.
+
+use serde::Serialize;
+use shoal_config::Bytes;
+use shoal_config::node::{self, NodeSpec};
+
+use super::Context;
+use crate::cli::Init;
+use crate::cluster::identity;
+use crate::failure::{Failure, Verdict};
+use crate::output::Show;
+
+#[derive(Serialize)]
+struct Made {
+    dir: String,
+    cluster: String,
+    nodes: Vec<String>,
+}
+
+pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
+    if let Some(name) = args.nodes.iter().find(|name| !node::is_name(name)) {
+        return Err(Failure::Usage(format!(
+            "`{name}` cannot be a node's name; allowed: 1 to 63 of a-z, 0-9 and -, starting with a letter"
+        )));
+    }
+    if let Some(name) = args.nodes.iter().find(|name| context.dir.node(name).join("node.toml").exists()) {
+        return Err(Failure::Usage(format!(
+            "there is a node `{name}` already, in {}; name another, or remove that directory first",
+            context.dir.node(name).display()
+        )));
+    }
+    let _claim = context.dir.claim()?;
+    let cluster = identity::make_cluster(&context.dir)?;
+    for name in &args.nodes {
+        context.dir.write_node(&NodeSpec {
+            name: name.clone(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            join: None,
+            memory: Bytes(2 << 30),
+            threads: 1,
+            data_dir: context.dir.node(name).join("data"),
+        })?;
+        identity::make_node(&context.dir, name)?;
+    }
+    let dir = context.dir.root().display().to_string();
+    context.format.print(&Made { dir, cluster, nodes: args.nodes.clone() })?;
+    Ok(Verdict::True)
+}
+
+impl Show for Made {
+    fn show(&self) -> String {
+        let nodes = if self.nodes.is_empty() { "the coordinator".to_owned() } else { self.nodes.join(", ") };
+        format!("{} in {}: certificates for {nodes}", self.cluster, self.dir)
+    }
+}

@@ -1,0 +1,9 @@
+//! `nodes`: list workers.
+
+use super::Context;
+use crate::failure::{Failure, Verdict};
+
+pub(super) fn run(context: &Context) -> Result<Verdict, Failure> {
+    context.format.print(&context.client.nodes()?)?;
+    Ok(Verdict::True)
+}

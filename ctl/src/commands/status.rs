@@ -1,0 +1,10 @@
+//! `status`: where a job stands.
+
+use super::Context;
+use crate::cli::JobName;
+use crate::failure::{Failure, Verdict};
+
+pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure> {
+    context.format.print(&context.client.status(&args.job)?)?;
+    Ok(Verdict::True)
+}

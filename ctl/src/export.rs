@@ -1,0 +1,6 @@
+//! A job's state as files, in two forms.
+
+pub mod aside;
+pub mod hf;
+pub mod state;
+pub mod tensors;

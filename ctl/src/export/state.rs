@@ -1,0 +1,41 @@
+//! The tensors that the digest is defined over, and the digest recomputed from the files.
+
+use std::path::Path;
+
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::digest::STATE_KINDS;
+use shoal_plan::ids::Digest;
+
+use super::tensors;
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// Writes a file for each block and kind of a written step.
+///
+/// # Errors
+/// If the coordinator has no such step, a download breaks off, or a file cannot be written.
+pub fn export(client: &Client, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
+    for kind in STATE_KINDS {
+        for block in &table.blocks {
+            let path = format!("jobs/{job}/state/{step}/{}/{}", block.id.0, tensors::kind_name(kind));
+            tensors::write(dir, block, kind, client.download(&path)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The digest of the files in `dir`, as docs/semantics.md defines it.
+///
+/// # Errors
+/// If a file is missing or not what [`export`] writes.
+pub fn recompute(dir: &Path, table: &ModelTable) -> Result<Digest, Failure> {
+    let mut root = blake3::Hasher::new();
+    for kind in STATE_KINDS {
+        for block in &table.blocks {
+            tensors::read(dir, block, kind, |segment| {
+                root.update(blake3::hash(segment).as_bytes());
+            })?;
+        }
+    }
+    Ok(Digest(*root.finalize().as_bytes()))
+}

@@ -1,0 +1,157 @@
+//! The form for people.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use shoal_wire::api::{EventLine, JobStatus, NodeInfo, StateDigest, SubmitAnswer};
+
+use super::units::{bytes, count, loss, rate};
+
+mod report;
+
+/// Has a form for people.
+pub trait Show {
+    /// Sentences and tables, without a line end.
+    fn show(&self) -> String;
+}
+
+/// A table without frame: a header and one row each. Columns named in `right` are numbers.
+#[must_use]
+pub fn table<const N: usize>(
+    header: [&str; N],
+    right: &[usize],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    trim(&table.to_string())
+}
+
+/// Pairs of a name and a value, aligned.
+#[must_use]
+pub fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    for (name, value) in rows {
+        table.add_row([name.to_owned(), value]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    trim(&table.to_string())
+}
+
+fn trim(text: &str) -> String {
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// A serde enum of ours, as its JSON word.
+#[must_use]
+pub fn word(value: &impl serde::Serialize) -> String {
+    super::json::line(value).trim_matches('"').to_owned()
+}
+
+impl Show for [NodeInfo] {
+    fn show(&self) -> String {
+        if self.is_empty() {
+            return "no workers; `shoalctl up --nodes N` starts some".to_owned();
+        }
+        table(
+            ["NODE", "STATE", "PID", "ADDRESS", "USED", "BUDGET"],
+            &[2, 4, 5],
+            self.iter().map(|node| {
+                [
+                    node.node.clone(),
+                    word(&node.state),
+                    node.pid.to_string(),
+                    node.address.clone(),
+                    bytes(node.used_bytes),
+                    bytes(node.budget_bytes),
+                ]
+            }),
+        )
+    }
+}
+
+impl Show for Vec<NodeInfo> {
+    fn show(&self) -> String {
+        self.as_slice().show()
+    }
+}
+
+impl Show for Vec<JobStatus> {
+    fn show(&self) -> String {
+        if self.is_empty() {
+            return "no jobs; `shoalctl submit JOB.toml` adds one".to_owned();
+        }
+        table(
+            ["JOB", "NAME", "STATE", "STEP", "LOSS", "SPEED"],
+            &[3, 4, 5],
+            self.iter().map(|job| {
+                [
+                    job.job.clone(),
+                    job.name.clone(),
+                    word(&job.state),
+                    format!("{} / {}", count(job.step), count(job.steps)),
+                    loss(job.loss),
+                    rate(job.tokens_per_second),
+                ]
+            }),
+        )
+    }
+}
+
+impl Show for JobStatus {
+    fn show(&self) -> String {
+        let redundancy = &self.redundancy;
+        let mut rows = vec![
+            ("job", format!("{} ({})", self.job, self.name)),
+            ("state", word(&self.state)),
+            ("step", format!("{} of {}", count(self.step), count(self.steps))),
+            ("loss", loss(self.loss)),
+            ("validation loss", loss(self.val_loss)),
+            ("speed", rate(self.tokens_per_second)),
+            ("plan", self.plan.clone().unwrap_or_else(|| "none yet".to_owned())),
+            ("generation", self.generation.clone()),
+            ("redundancy", format!("{}: {} of {} shadows", word(&redundancy.state), redundancy.have, redundancy.want)),
+            ("steps lost", count(self.steps_lost)),
+            ("steps redone", count(self.steps_redone)),
+        ];
+        rows.extend(self.reason.clone().map(|reason| ("reason", reason)));
+        facts(rows)
+    }
+}
+
+impl Show for EventLine {
+    fn show(&self) -> String {
+        format!(
+            "{}  {:>5}  gen {:<6} step {:<6} {:<16} {}",
+            self.time, self.number, self.generation, self.step, self.kind, self.reason
+        )
+    }
+}
+
+impl Show for SubmitAnswer {
+    fn show(&self) -> String {
+        format!(
+            "submitted as {job}; `shoalctl status {job}` shows it, `shoalctl wait {job} --until done` waits",
+            job = self.job
+        )
+    }
+}
+
+impl Show for StateDigest {
+    fn show(&self) -> String {
+        format!("{}  state at step {}", self.state_blake3, count(self.step))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! What people and programs are shown.
+
+use serde_json::json;
+use shoal_wire::api::{
+    ArenaLine, CallLine, DeviceReport, JobState, NodeReport, NodeState, Redundancy, RedundancyState, TrafficLine,
+};
+
+use super::*;
+use crate::output::json;
+
+fn node() -> NodeInfo {
+    NodeInfo {
+        node: "w1".into(),
+        pid: 4711,
+        role: vec!["worker".into()],
+        address: "127.0.0.1:4000".into(),
+        state: NodeState::Ready,
+        budget_bytes: 2 << 30,
+        used_bytes: 3 << 20,
+    }
+}
+
+fn status() -> JobStatus {
+    JobStatus {
+        job: "j1".into(),
+        name: "demo".into(),
+        state: JobState::Training,
+        step: 1200,
+        steps: 2000,
+        loss: Some(1.25),
+        val_loss: None,
+        generation: "1.2".into(),
+        redundancy: Redundancy { have: 0, want: 1, state: RedundancyState::Restoring },
+        steps_lost: 0,
+        steps_redone: 1,
+        tokens_per_second: Some(54_321.0),
+        plan: Some("pipeline 2 x data 2, 1f1b, 4 nodes".into()),
+        reason: None,
+    }
+}
+
+#[test]
+fn tables_are_aligned_and_numbers_have_units() {
+    assert_eq!(
+        vec![node()].show(),
+        "NODE  STATE   PID  ADDRESS            USED   BUDGET\n\
+         w1    ready  4711  127.0.0.1:4000  3.0 MiB  2.0 GiB"
+    );
+    assert_eq!(
+        vec![status()].show(),
+        "JOB  NAME  STATE              STEP    LOSS            SPEED\n\
+         j1   demo  training  1,200 / 2,000  1.2500  54,321 tokens/s"
+    );
+}
+
+#[test]
+fn a_status_is_a_list_of_facts() {
+    let text = status().show();
+    for line in [
+        "job              j1 (demo)",
+        "step             1,200 of 2,000",
+        "validation loss  -",
+        "redundancy       restoring: 0 of 1 shadows",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("reason"));
+}
+
+#[test]
+fn nothing_to_list_is_a_sentence() {
+    assert!(Vec::<NodeInfo>::new().show().starts_with("no workers"));
+    assert!(Vec::<JobStatus>::new().show().starts_with("no jobs"));
+    assert!(Vec::<NodeReport>::new().show().starts_with("no node"));
+}
+
+#[test]
+fn json_has_the_documented_keys() {
+    let nodes: serde_json::Value = serde_json::from_str(&json::document(&[node()])).expect("a document");
+    assert_eq!(
+        nodes,
+        json!([{"node": "w1", "pid": 4711, "role": ["worker"], "address": "127.0.0.1:4000", "state": "ready",
+                "budget_bytes": 2_147_483_648_u64, "used_bytes": 3_145_728}])
+    );
+    let status: serde_json::Value = serde_json::from_str(&json::line(&status())).expect("a line");
+    assert_eq!(status["state"], "training");
+    assert_eq!(status["redundancy"], json!({"have": 0, "want": 1, "state": "restoring"}));
+    for key in [
+        "job",
+        "step",
+        "steps",
+        "loss",
+        "val_loss",
+        "generation",
+        "steps_lost",
+        "steps_redone",
+        "tokens_per_second",
+        "plan",
+    ] {
+        assert!(status.get(key).is_some(), "{key}");
+    }
+    assert!(!json::line(&node()).contains('\n'));
+}
+
+#[test]
+fn a_report_answers_each_question_in_its_own_table() {
+    let report = NodeReport {
+        node: "w1".into(),
+        devices: vec![DeviceReport {
+            device: "cpu".into(),
+            parameters: 1000,
+            owned: 500,
+            shadowed: 500,
+            arenas: vec![ArenaLine {
+                tier: "device".into(),
+                tag: "weights".into(),
+                live_bytes: 0,
+                high_water_bytes: 2048,
+            }],
+            calls: vec![CallLine { block: 3, forward: 10, backward: 8 }],
+            busy_seconds: 1.5,
+        }],
+        traffic: vec![TrafficLine {
+            peer: "n2".into(),
+            purpose: "activation".into(),
+            bytes_sent: 1024,
+            ..Default::default()
+        }],
+    };
+    let text = vec![report].show();
+    for part in ["Devices\n", "1.50 s", "Arenas\n", "2.0 KiB", "Calls by block\n", "Traffic\n", "activation", "1.0 KiB"]
+    {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
