@@ -44,7 +44,7 @@ pub(crate) fn run(cluster: &ClusterDir, config: &WorkerConfig) -> Result<(), Dae
 
 fn node_config(cluster: &ClusterDir, config: &WorkerConfig, spec: NodeSpec, identity: Identity) -> NodeConfig {
     let (told, file, written) = (config.join, cluster.join_address(), spec.join);
-    let coordinator: FindCoordinator = Arc::new(move || told.or_else(|| files::address(&file)).or(Some(written)));
+    let coordinator: FindCoordinator = Arc::new(move || told.or_else(|| files::address(&file)).or(written));
     NodeConfig {
         name: config.name.clone(),
         identity,

@@ -100,7 +100,7 @@ impl ClusterDir {
         }
         let pids = self.pids();
         fs::create_dir_all(&pids).map_err(Failure::file("create", &pids))?;
-        let lock = pids.join("lock");
+        let lock = pids.join("up.lock");
         let file = OpenOptions::new().create(true).append(true).open(&lock).map_err(Failure::file("open", &lock))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Failure::No(format!(

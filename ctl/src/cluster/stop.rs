@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// For a shutdown on request, and again for one on SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+/// For a worker to hand over what it holds, once the coordinator is gone or does not answer.
+const HAND_OVER: Duration = Duration::from_secs(1);
 /// For the system to end what was killed.
 const KILLED: Duration = Duration::from_secs(5);
 
@@ -40,8 +42,11 @@ pub fn stop(dir: &ClusterDir) -> Result<Stopped, Failure> {
     if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.root()).shutdown().is_ok() {
         left = wait_for_end(&left, GRACE);
     }
-    left.iter().for_each(|process| process.signal(Signal::TERM));
-    left = wait_for_end(&left, GRACE);
+    // A worker takes the first one as a wish to hand over what it holds, the second one as an order.
+    for patience in [HAND_OVER, GRACE] {
+        left.iter().for_each(|process| process.signal(Signal::TERM));
+        left = wait_for_end(&left, patience);
+    }
     left.iter().for_each(|process| process.signal(Signal::KILL));
     let immortal = wait_for_end(&left, KILLED);
     if let Some(process) = immortal.first() {
