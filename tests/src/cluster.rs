@@ -1,0 +1,192 @@
+//! A cluster of real processes in a temporary directory.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use shoal_wire::api::{EventLine, JobStatus, NodeInfo, NodeState, StateDigest};
+use tempfile::TempDir;
+
+use crate::wait;
+
+/// Started by `shoalctl up`, ended by `shoalctl down` when dropped.
+pub struct Cluster {
+    exe: PathBuf,
+    dir: TempDir,
+}
+
+impl Cluster {
+    /// A cluster directory with nothing running, driven by the command line at `exe`.
+    ///
+    /// # Panics
+    /// If there is no temporary directory to be had.
+    #[must_use]
+    pub fn new(exe: impl Into<PathBuf>) -> Self {
+        Self { exe: exe.into(), dir: TempDir::with_prefix("shoal-test-").expect("temporary directory") }
+    }
+
+    /// A cluster with `nodes` workers.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    #[must_use]
+    pub fn up(exe: impl Into<PathBuf>, nodes: usize) -> Self {
+        let cluster = Self::new(exe);
+        cluster.grow(nodes);
+        cluster
+    }
+
+    /// Brings the number of live workers to `nodes`.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn grow(&self, nodes: usize) {
+        self.ok(&["up", "--nodes", &nodes.to_string(), "--memory", "1GiB", "--threads", "1"]);
+    }
+
+    /// The directory for job files.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Runs a command.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn run(&self, args: &[&str]) -> Output {
+        Command::new(&self.exe)
+            .args(args)
+            .env("SHOAL_DIR", self.dir.path().join("cluster"))
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("shoalctl starts")
+    }
+
+    /// Runs a command that must succeed; returns its standard output.
+    ///
+    /// # Panics
+    /// If it fails, with all it said.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(
+            output.status.success(),
+            "shoalctl {args:?} ended with {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("output is UTF-8")
+    }
+
+    /// Runs a command with `--json` that must succeed; returns its document.
+    ///
+    /// # Panics
+    /// If it fails or prints something else.
+    pub fn json<T: DeserializeOwned>(&self, args: &[&str]) -> T {
+        let text = self.ok(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("shoalctl {args:?} printed {text}: {e}"))
+    }
+
+    /// Live workers.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeInfo> {
+        let mut nodes: Vec<NodeInfo> = self.json(&["nodes"]);
+        nodes.retain(|n| n.state != NodeState::Gone);
+        nodes
+    }
+
+    /// Submits a job file; returns the job's id.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn submit(&self, job: &Path) -> String {
+        let answer: serde_json::Value = self.json(&["submit", job.to_str().expect("UTF-8 path")]);
+        answer["job"].as_str().expect("an id").to_owned()
+    }
+
+    /// Where a job stands.
+    #[must_use]
+    pub fn status(&self, job: &str) -> JobStatus {
+        self.json(&["status", job])
+    }
+
+    /// Waits, e.g. `until = "step=5"`.
+    pub fn wait(&self, job: &str, until: &str) {
+        self.ok(&["wait", job, "--until", until, "--timeout", "120s"]);
+    }
+
+    /// Digest of the state at `done`.
+    pub fn final_digest(&self, job: &str) -> StateDigest {
+        self.wait(job, "done");
+        self.json(&["digest", job])
+    }
+
+    /// The coordinator's process.
+    ///
+    /// # Panics
+    /// If its pid was not written.
+    #[must_use]
+    pub fn coordinator_pid(&self) -> u32 {
+        let path = self.dir.path().join("cluster/coordinator/lock");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        text.split_whitespace().next().and_then(|pid| pid.parse().ok()).expect("a pid")
+    }
+
+    /// The event log.
+    ///
+    /// # Panics
+    /// If a line is not an event.
+    #[must_use]
+    pub fn events(&self, job: &str) -> Vec<EventLine> {
+        let text = self.ok(&["events", job, "--json"]);
+        text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"))).collect()
+    }
+
+    /// Sends a signal to a process that this cluster started.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn signal(&self, pid: u32, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid is not 0");
+        rustix::process::kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// `kill -9` of the worker at `index` of [`Self::nodes`]; returns its name once the cluster says it is gone.
+    pub fn kill(&self, index: usize) -> String {
+        let node = self.nodes().swap_remove(index);
+        self.signal(node.pid, rustix::process::Signal::KILL);
+        wait::until(&format!("{} to be gone", node.node), Duration::from_secs(10), || {
+            self.nodes().iter().all(|n| n.node != node.node).then_some(())
+        });
+        node.node
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let output = self.run(&["down"]);
+        if !output.status.success() {
+            eprintln!("down: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        if std::thread::panicking() {
+            self.show_logs();
+        }
+    }
+}
+
+impl Cluster {
+    /// The ends of all logs, for a failing test.
+    fn show_logs(&self) {
+        let nodes = self.dir.path().join("cluster/nodes");
+        let logs = std::fs::read_dir(nodes).into_iter().flatten().flatten().map(|e| e.path().join("log"));
+        for log in logs.chain([self.dir.path().join("cluster/coordinator/log")]) {
+            if let Ok(text) = std::fs::read_to_string(&log) {
+                let lines: Vec<_> = text.lines().collect();
+                eprintln!("--- {}\n{}", log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Bad input ends in an error that says what was asked, what was found, what to do, and harms nothing that runs.
+
+use std::fs;
+
+use shoal_tests::{Cluster, JobFile};
+
+use crate::cluster;
+
+#[test]
+fn bad_jobs_are_refused_and_the_cluster_goes_on() {
+    let cluster = cluster(2);
+    let good = JobFile { data: 1, steps: 200, ..JobFile::default() };
+    let running = cluster.submit(&good.write(cluster.path(), "running"));
+    let text = fs::read_to_string(cluster.path().join("running.toml")).expect("job file");
+    let edit = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    };
+    let empty = cluster.path().join("empty.txt");
+    fs::write(&empty, "").expect("written");
+    let cases = [
+        ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", "line"]),
+        ("indivisible", edit("heads = 4", "heads = 5"), 2, vec!["heads", "64", "5"]),
+        ("layout", edit("pipeline = 2", "pipeline = 9").replace("fixed = false", "fixed = true"), 2, vec!["pipeline", "9"]),
+        ("missing", edit("corpus.txt", "nothing-here.txt"), 2, vec!["nothing-here.txt"]),
+        ("empty", edit("corpus.txt", "empty.txt"), 2, vec!["empty.txt"]),
+        ("format", edit("kind = \"text\"", "kind = \"llmc\""), 2, vec!["20240520"]),
+        ("budget", edit("width = 64", "width = 4096").replace("layers = 4", "layers = 48"), 2, vec!["memory"]),
+    ];
+    for (name, toml, code, words) in cases {
+        let path = cluster.path().join(format!("{name}.toml"));
+        fs::write(&path, toml).expect("written");
+        let output = cluster.run(&["submit", path.to_str().expect("UTF-8"), "--json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{name}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{name}: {said:?} does not name {word:?}");
+        }
+    }
+    cluster.wait(&running, "step=20");
+    cluster.ok(&["cancel", &running]);
+}
+
+#[test]
+fn no_cluster_is_exit_code_four() {
+    let cluster = Cluster::new(env!("CARGO_BIN_EXE_shoalctl-under-test"));
+    for args in [&["list"][..], &["nodes"], &["status", "j1"]] {
+        let output = cluster.run(args);
+        assert_eq!(output.status.code(), Some(4), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(cluster.run(&["frobnicate"]).status.code(), Some(2));
+}
+
+#[test]
+fn unknown_jobs_are_named() {
+    let cluster = cluster(1);
+    let output = cluster.run(&["status", "j77"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("j77"));
+}

@@ -1,0 +1,57 @@
+//! One job, many layouts, one digest.
+
+use shoal_tests::JobFile;
+
+use crate::cluster;
+
+#[test]
+fn one_digest_for_every_layout() {
+    let cluster = cluster(1);
+    let mut digests = Vec::new();
+    let mut nodes = 1;
+    for (n, pipeline, data, schedule) in [
+        (1, 1, 1, "gpipe"),
+        (1, 2, 2, "1f1b"),
+        (2, 2, 1, "1f1b"),
+        (2, 1, 2, "gpipe"),
+        (3, 1, 3, "1f1b"),
+        (3, 4, 1, "gpipe"),
+        (4, 4, 1, "1f1b"),
+        (4, 2, 2, "gpipe"),
+    ] {
+        if n > nodes {
+            cluster.grow(n);
+            nodes = n;
+        }
+        let name = format!("n{n}p{pipeline}d{data}{schedule}");
+        let file = JobFile { pipeline, data, schedule, fixed: true, ..JobFile::default() };
+        let job = cluster.submit(&file.write(cluster.path(), &name));
+        let digest = cluster.final_digest(&job);
+        let status = cluster.status(&job);
+        assert_eq!(digest.step, file.steps);
+        let plan = status.plan.expect("a plan");
+        assert!(plan.contains(&format!("pipeline {pipeline}")) && plan.contains(&format!("data {data}")), "{plan}");
+        if n == 1 {
+            let warned = cluster.events(&job).into_iter().any(|e| e.kind == "warning" && e.reason.contains("redundancy"));
+            assert!(warned, "r = 1 on one node runs and warns");
+        }
+        digests.push((name, digest.state_blake3, status.loss.map(f64::to_bits), status.val_loss.map(f64::to_bits)));
+    }
+    let (_, state, loss, val) = digests[0].clone();
+    assert!(loss.is_some() && val.is_some());
+    assert!(digests.iter().all(|d| (&d.1, d.2, d.3) == (&state, loss, val)), "{digests:#?}");
+}
+
+#[test]
+fn another_seed_or_dropout_gives_another_digest() {
+    let cluster = cluster(1);
+    let digest = |file: JobFile, name: &str| {
+        let job = cluster.submit(&file.write(cluster.path(), name));
+        cluster.final_digest(&job).state_blake3
+    };
+    let short = JobFile { steps: 3, pipeline: 1, data: 1, ..JobFile::default() };
+    let first = digest(short.clone(), "first");
+    assert_eq!(first, digest(short.clone(), "again"));
+    assert_ne!(first, digest(JobFile { dropout: 0.2, ..short.clone() }, "dropout"));
+    assert_ne!(first, digest(JobFile { steps: 4, ..short }, "longer"));
+}

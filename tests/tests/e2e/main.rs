@@ -1,0 +1,12 @@
+//! Real processes on loopback: what the product promises, seen from its command line.
+
+mod faults;
+mod input;
+mod layouts;
+
+use shoal_tests::Cluster;
+
+/// A cluster with `nodes` workers.
+fn cluster(nodes: usize) -> Cluster {
+    Cluster::up(env!("CARGO_BIN_EXE_shoalctl-under-test"), nodes)
+}
