@@ -12,3 +12,27 @@ pub mod demo;
 pub mod export;
 pub mod failure;
 pub mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The whole program: what `shoalctl` is, wherever it is linked. It re-executes itself as the daemons of local clusters.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cli.verb {
+        cli::Verb::Daemon(role) => be_a_daemon(role.into_role()),
+        verb => failure::conclude(commands::run(verb, &cli.global)),
+    }
+}
+
+fn be_a_daemon(role: shoal_daemon::Role) -> ExitCode {
+    match shoal_daemon::run(role) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shoalctl: {:#}", anyhow::Error::from(error));
+            ExitCode::FAILURE
+        }
+    }
+}

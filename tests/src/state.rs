@@ -46,7 +46,8 @@ pub fn recompute(dir: &Path, file: &JobFile) -> String {
     for kind in ["weight", "moment1", "moment2"] {
         for name in &names {
             let name = format!("{kind}/{name}");
-            let tensor = tensors.iter().find_map(|t| t.tensor(&name).ok()).unwrap_or_else(|| panic!("no tensor {name}"));
+            let tensor =
+                tensors.iter().find_map(|t| t.tensor(&name).ok()).unwrap_or_else(|| panic!("no tensor {name}"));
             for segment in tensor.data().chunks(4096 * 4) {
                 whole.update(blake3::hash(segment).as_bytes());
             }

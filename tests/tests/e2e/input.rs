@@ -21,7 +21,12 @@ fn bad_jobs_are_refused_and_the_cluster_goes_on() {
     let cases = [
         ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", "line"]),
         ("indivisible", edit("heads = 4", "heads = 5"), 2, vec!["heads", "64", "5"]),
-        ("layout", edit("pipeline = 2", "pipeline = 9").replace("fixed = false", "fixed = true"), 2, vec!["pipeline", "9"]),
+        (
+            "layout",
+            edit("pipeline = 2", "pipeline = 9").replace("fixed = false", "fixed = true"),
+            2,
+            vec!["pipeline", "9"],
+        ),
         ("missing", edit("corpus.txt", "nothing-here.txt"), 2, vec!["nothing-here.txt"]),
         ("empty", edit("corpus.txt", "empty.txt"), 2, vec!["empty.txt"]),
         ("format", edit("kind = \"text\"", "kind = \"llmc\""), 2, vec!["20240520"]),

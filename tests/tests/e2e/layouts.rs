@@ -32,7 +32,8 @@ fn one_digest_for_every_layout() {
         let plan = status.plan.expect("a plan");
         assert!(plan.contains(&format!("pipeline {pipeline}")) && plan.contains(&format!("data {data}")), "{plan}");
         if n == 1 {
-            let warned = cluster.events(&job).into_iter().any(|e| e.kind == "warning" && e.reason.contains("redundancy"));
+            let warned =
+                cluster.events(&job).into_iter().any(|e| e.kind == "warning" && e.reason.contains("redundancy"));
             assert!(warned, "r = 1 on one node runs and warns");
         }
         digests.push((name, digest.state_blake3, status.loss.map(f64::to_bits), status.val_loss.map(f64::to_bits)));
