@@ -11,6 +11,7 @@
 pub mod batch;
 pub mod blocks;
 pub mod check;
+pub mod commit;
 pub mod cost;
 pub mod digest;
 pub mod draw;
@@ -23,6 +24,7 @@ pub mod job;
 pub mod lanes;
 pub mod layout;
 pub mod ledger;
+pub mod membership;
 pub mod memory;
 pub mod partition;
 pub mod planner;

@@ -4,10 +4,46 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::ModelTable;
 use crate::ids::{Generation, NodeId};
+use crate::job::Job;
 use crate::layout::Plan;
 use crate::ledger::LedgerEntry;
 use crate::protocol::{FromNode, LossSum, Persist, PersistMode, ToNode};
+
+/// What an engine starts from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Its block table.
+    pub table: Arc<ModelTable>,
+    /// This start of the coordinator, from 1. The engine goes beyond any that its records or a holder report.
+    pub incarnation: u32,
+    /// How long it waits for what.
+    pub timing: Timing,
+}
+
+/// How long the engine waits for what, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// After a node joined an idle job, for others that join at the same time.
+    pub gather: u64,
+    /// From a commit to the flush of its record, at most.
+    pub flush: u64,
+    /// After a coordinator restart, or when only absent nodes hold an interval, for nodes to come back.
+    pub absence: u64,
+    /// For a member's answer to a fence; then it is taken for lost.
+    pub answer: u64,
+    /// For a member to be ready; then it is taken for lost.
+    pub deploy: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { gather: 30, flush: 500, absence: 10_000, answer: 10_000, deploy: 120_000 }
+    }
+}
 
 /// Milliseconds on a clock that only the caller reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -35,7 +71,7 @@ pub enum Event {
         /// What it brings.
         offer: Offer,
     },
-    /// A node is gone for good.
+    /// A node is gone. If it comes back after all it joins again under its id, and what it holds is judged by its version.
     Lost {
         /// Which.
         node: NodeId,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::face::LossCause;
-use crate::ids::NodeId;
+use crate::ids::{Digest, NodeId};
 
 /// One entry of the event log. The coordinator stamps it with time, generation and step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,15 @@ pub enum Happening {
         /// At this step.
         step: u64,
     },
+    /// The whole state was hashed.
+    Persisted {
+        /// At this step.
+        step: u64,
+        /// Its digest.
+        digest: Digest,
+        /// Every counted holder wrote its pieces, too.
+        written: bool,
+    },
     /// A stage actor failed and is restarted.
     StageFailed {
         /// Where.
@@ -99,6 +108,7 @@ impl Happening {
             Self::RedundancyFull => "redundancy_full",
             Self::StepsLost { .. } => "steps_lost",
             Self::Evaluated { .. } => "evaluated",
+            Self::Persisted { .. } => "persisted",
             Self::StageFailed { .. } => "stage_failed",
             Self::Warning { .. } => "warning",
             Self::Ordered { .. } => "ordered",
@@ -118,6 +128,7 @@ impl Happening {
             | Self::RedundancyFull
             | Self::StepsLost { .. }
             | Self::Evaluated { .. }
+            | Self::Persisted { .. }
             | Self::Warning { .. }
             | Self::Ordered { .. }
             | Self::Ended { .. } => None,
@@ -139,6 +150,9 @@ impl fmt::Display for Happening {
             Self::RedundancyFull => f.write_str("every interval has all its shadows"),
             Self::StepsLost { from, to, reason } => write!(f, "steps {}..={from} lost: {reason}", to + 1),
             Self::Evaluated { step } => write!(f, "validated at step {step}"),
+            Self::Persisted { step, digest, written } => {
+                write!(f, "state of step {step} {}: {digest}", if *written { "hashed and written" } else { "hashed" })
+            }
             Self::StageFailed { node, cause } => write!(f, "a stage on {node} failed: {cause}"),
             Self::Ordered { order } => f.write_str(order),
         }

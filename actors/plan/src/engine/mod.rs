@@ -1,107 +1,302 @@
 //! The job's state machine: `handle(now, event) -> commands`. The coordinator actor and the simulator both run it.
+//!
+//! ```text
+//! Queued -> Gathering -> fence -> settle -> deploy -> Running --(commit)--> Running ... -> Closing -> Over
+//!                          ^         |                   |
+//!                          |         +-> Absent, Parked  |
+//!                          +----- loss, reset, trouble --+
+//! ```
+//!
+//! [`check`](Engine::check) re-derives the invariants named there.
 
+mod chain;
+mod check;
 pub mod face;
+mod fencing;
 pub mod happening;
+mod orders;
+mod passes;
+mod phase;
+mod presence;
+mod restore;
+mod settling;
 pub mod status;
+mod training;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub use face::{Command, Event, LossCause, Millis, Offer, Order, OrderAnswer, Record, State};
+pub use check::Violation;
+pub use face::{Command, Event, LossCause, Millis, Offer, Order, OrderAnswer, Record, Setup, State, Timing};
 pub use happening::Happening;
 pub use status::{Redundancy, RedundancyState, Status};
 
-use crate::blocks::ModelTable;
+use crate::batch::validation_windows;
 use crate::ids::{Generation, NodeId};
-use crate::job::Job;
 use crate::layout::Plan;
+use crate::ledger::Version;
+use crate::membership::Nodes;
+use crate::protocol::ToNode;
+use crate::rules::Rules;
 
-/// What an engine starts from.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The job.
-    pub job: Arc<Job>,
-    /// Its block table.
-    pub table: Arc<ModelTable>,
-    /// This start of the coordinator. The engine goes beyond any that its records or a holder report.
-    pub incarnation: u32,
-    /// How long it waits for what.
-    pub timing: Timing,
-}
-
-/// How long the engine waits for what, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// After a node joined, for others that join at the same time.
-    pub gather: u64,
-    /// From a commit to the flush of its record, at most.
-    pub flush: u64,
-    /// After a coordinator restart, or when only absent nodes hold an interval, for nodes to come back.
-    pub absence: u64,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self { gather: 30, flush: 500, absence: 10_000 }
-    }
-}
+use chain::Chain;
+use orders::Orders;
+use phase::{Phase, Standing};
+use status::Tally;
 
 /// The state machine of one job.
 #[derive(Debug)]
 pub struct Engine {
     setup: Setup,
-    state: State,
-    plan: Option<Arc<Plan>>,
+    rules: Rules,
+    /// Time of the event in hand.
+    now: Millis,
+    /// Commands of the event in hand.
+    out: Vec<Command>,
+    chain: Chain,
+    nodes: Nodes,
     generation: Generation,
+    /// The last plan journaled, with what its shadows lack.
+    standing: Option<Standing>,
+    phase: Phase,
+    state: State,
+    orders: Orders,
+    tally: Tally,
+    /// The step that seats were told to compute and that is not committed.
+    in_flight: Option<u64>,
+    /// Holders that last became a plan of an older generation than this have state from before a rollback.
+    rolled_back: Option<Generation>,
+    /// Absent holders were waited for since training last started.
+    waited: bool,
+    /// Somebody joined or wishes to leave: the next boundary between two steps has to think about it.
+    reconsider: bool,
+    flush: Flush,
+}
+
+/// What is written and not yet durable.
+#[derive(Clone, Debug, Default)]
+struct Flush {
+    last_mark: u64,
+    /// Marks not answered, with the committed step each makes durable.
+    open: VecDeque<(u64, u64)>,
+    /// A record waits for a flush until then.
+    due: Option<Millis>,
 }
 
 impl Engine {
-    /// A job that was just submitted: queued until a node joins. The caller journals nothing of its own into the records.
+    /// A job that was just submitted: queued until a node joins.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
-        Self { setup, state: State::Queued, plan: None, generation: Generation::default() }
+        Self::with_rules(setup, Rules::SOUND)
     }
 
-    /// The job as its journal left it. The caller then sends [`Event::Tick`] once, and [`Event::Joined`] for every node
-    /// that is or comes back, under the id it had.
+    /// An engine for which not every rule holds: for tests.
+    #[doc(hidden)]
     #[must_use]
-    pub fn restore(setup: Setup, records: impl IntoIterator<Item = Record>) -> Self {
-        let _ = records.into_iter();
-        Self::new(setup)
-    }
-
-    /// Takes one fact in; says what to do, in order.
-    pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Command> {
-        let _ = (&self.setup, now, event);
-        Vec::new()
-    }
-
-    /// Where the job stands.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        Status {
-            state: self.state.clone(),
-            step: 0,
-            loss: None,
-            val_loss: None,
-            generation: self.generation,
-            redundancy: Redundancy { have: 0, want: 0, state: RedundancyState::Short },
-            steps_lost: 0,
-            steps_redone: 0,
-            tokens_per_second: None,
-            plan: None,
-            reason: None,
+    pub fn with_rules(setup: Setup, rules: Rules) -> Self {
+        let genesis = Version { step: 0, chain: setup.job.genesis() };
+        Self {
+            generation: Generation { incarnation: setup.incarnation, number: 0 },
+            setup,
+            rules,
+            now: Millis(0),
+            out: Vec::new(),
+            chain: Chain::new(genesis),
+            nodes: Nodes::default(),
+            standing: None,
+            phase: Phase::Queued,
+            state: State::Queued,
+            orders: Orders::default(),
+            tally: Tally::default(),
+            in_flight: None,
+            rolled_back: None,
+            waited: false,
+            reconsider: false,
+            flush: Flush::default(),
         }
+    }
+
+    /// Takes one fact in; says what to do, in order. What is journaled before a send in the same answer need not be
+    /// durable before it is sent; where it must be, the engine asks for a flush and waits for its mark.
+    pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Command> {
+        self.now = now;
+        match event {
+            Event::Joined { node, offer } => self.joined(node, offer),
+            Event::Lost { node, cause } => self.lost(node, cause),
+            Event::LinkReset { node } => self.link_reset(node),
+            Event::Draining { node } => self.draining(node),
+            Event::From { node, message } => {
+                if self.nodes.is_here(node) {
+                    self.said(node, message);
+                }
+            }
+            Event::Operator { request, order } => self.ordered(request, order),
+            Event::Flushed { mark } => self.flushed(mark),
+            Event::Tick => self.tick(),
+        }
+        std::mem::take(&mut self.out)
     }
 
     /// The plan in force, if any.
     #[must_use]
     pub fn plan(&self) -> Option<&Arc<Plan>> {
-        self.plan.as_ref()
+        self.standing.as_ref().map(|standing| &standing.plan)
+    }
+
+    /// The generation in force.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The last committed version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.chain.head()
     }
 
     /// Nodes that take part, or would.
     #[must_use]
     pub fn members(&self) -> Vec<NodeId> {
-        Vec::new()
+        self.nodes.here().keys().copied().collect()
+    }
+
+    fn steps(&self) -> u64 {
+        self.setup.job.spec.train.steps
+    }
+
+    /// Whether a validation pass belongs to a step and is not done.
+    fn evaluation_due(&self, step: u64) -> bool {
+        let Some(evaluate) = self.setup.job.spec.train.evaluate else { return false };
+        let on_step = step > 0 && (step.is_multiple_of(evaluate.every) || step == self.steps());
+        on_step && self.tally.evaluated != step && validation_windows(&self.setup.job) > 0
+    }
+
+    fn tick(&mut self) {
+        if self.flush.due.is_some_and(|due| due <= self.now) {
+            self.flush();
+        }
+        match &self.phase {
+            Phase::Gathering { until } if *until <= self.now => self.fence("members are gathered"),
+            Phase::Absent { until, expected } => match until {
+                None => {
+                    let expected = expected.clone();
+                    let until = Some(self.after(self.setup.timing.absence));
+                    self.phase = Phase::Absent { until, expected };
+                    self.show(if self.tally.started { State::Recovering } else { State::Planning });
+                }
+                Some(until) if *until <= self.now => self.absence_over(),
+                Some(_) => {}
+            },
+            Phase::Fencing(fencing) if fencing.until <= self.now => self.evict_the_mute(),
+            Phase::Deploying(deploying) if deploying.until <= self.now => self.evict_the_mute(),
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::Fencing(_)
+            | Phase::DeployJournaled { .. }
+            | Phase::Deploying(_)
+            | Phase::Running(_)
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => {}
+        }
+    }
+
+    fn flushed(&mut self, mark: u64) {
+        while let Some((open, step)) = self.flush.open.front().copied() {
+            if open > mark {
+                break;
+            }
+            self.chain.set_flushed(step);
+            self.flush.open.pop_front();
+        }
+        self.answer_durable_orders(mark);
+        match &self.phase {
+            Phase::FenceJournaled { mark: waits, .. } if *waits <= mark => self.send_fence(),
+            Phase::DeployJournaled { mark: waits, .. } if *waits <= mark => self.send_deploy(),
+            Phase::Closing { mark: waits } if *waits <= mark => self.release_all(),
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::Absent { .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::Fencing(_)
+            | Phase::DeployJournaled { .. }
+            | Phase::Deploying(_)
+            | Phase::Running(_)
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => {}
+        }
+    }
+
+    fn journal(&mut self, record: Record) {
+        self.out.push(Command::Journal(record));
+    }
+
+    fn note(&mut self, happening: Happening) {
+        self.journal(Record::Happened(happening));
+    }
+
+    fn decided(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.tally.reason = Some(reason.clone());
+        self.note(Happening::Decided { reason });
+    }
+
+    fn send(&mut self, node: NodeId, message: ToNode) {
+        self.out.push(Command::Send { node, message });
+    }
+
+    /// Asks for everything journaled so far to be made durable.
+    fn flush(&mut self) -> u64 {
+        self.flush.last_mark += 1;
+        self.flush.due = None;
+        let mark = self.flush.last_mark;
+        self.flush.open.push_back((mark, self.chain.head().step));
+        self.out.push(Command::Flush { mark });
+        mark
+    }
+
+    /// A record was written that has to be durable soon.
+    fn flush_soon(&mut self) {
+        if self.flush.due.is_none() {
+            self.flush.due = Some(self.after(self.setup.timing.flush));
+        }
+    }
+
+    /// A time from now; a tick will come then.
+    fn after(&mut self, millis: u64) -> Millis {
+        let at = Millis(self.now.0 + millis);
+        self.out.push(Command::WakeAt(at));
+        at
+    }
+
+    fn show(&mut self, state: State) {
+        if self.state != state {
+            self.state = state.clone();
+            self.journal(Record::State(state));
+        }
+    }
+
+    /// Ends the job; nodes are released once that is durable.
+    fn close(&mut self, state: State, reason: String) {
+        self.refuse_open_persists(&reason);
+        self.tally.reason = Some(reason.clone());
+        self.note(Happening::Ended { reason });
+        self.show(state);
+        let mark = self.flush();
+        self.phase = Phase::Closing { mark };
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.close(State::Failed { reason: reason.clone() }, reason);
+    }
+
+    fn release_all(&mut self) {
+        self.phase = Phase::Over;
+        for node in self.members() {
+            self.send(node, ToNode::Release { generation: self.generation });
+        }
     }
 }

@@ -1,7 +1,15 @@
 //! Where a job stands, for people.
 
-use super::State;
-use crate::ids::Generation;
+use std::collections::VecDeque;
+
+use super::face::{Millis, State};
+use super::phase::Phase;
+use super::{Engine, training};
+use crate::ids::{Digest, Generation};
+use crate::protocol::{LossSum, Norm};
+
+/// Commits over which the rate is taken.
+const WINDOW: usize = 21;
 
 /// Everything that `wire::api::JobStatus` shows and the engine knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,14 +34,16 @@ pub struct Status {
     pub tokens_per_second: Option<f64>,
     /// The plan in a line.
     pub plan: Option<String>,
-    /// Why it failed, parked or warns.
+    /// Step and digest of the state when it was last hashed.
+    pub digest: Option<(u64, Digest)>,
+    /// The last decision: why it failed, parked, or runs as it does.
     pub reason: Option<String>,
 }
 
 /// Copies of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redundancy {
-    /// Counted shadows of the worst-off interval.
+    /// Full shadows of the worst-off interval.
     pub have: u32,
     /// Shadows asked for.
     pub want: u32,
@@ -50,4 +60,101 @@ pub enum RedundancyState {
     Restoring,
     /// Too few nodes or too little memory for them.
     Short,
+}
+
+/// What is counted along the way. None of it decides anything about the state.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub steps_lost: u64,
+    pub steps_redone: u64,
+    /// Training started once.
+    pub started: bool,
+    /// Redundancy was full when last looked at.
+    pub full: bool,
+    /// The last step that a validation pass was done for.
+    pub evaluated: u64,
+    /// Since the last commit.
+    pub stage_failures: u32,
+    pub digest: Option<(u64, Digest)>,
+    pub reason: Option<String>,
+    loss: Option<f64>,
+    val_loss: Option<f64>,
+    /// Time of the last commits, with tokens.
+    commits: VecDeque<(Millis, u64)>,
+}
+
+impl Tally {
+    pub(super) fn committed(&mut self, now: Millis, tokens: u64, loss: f64) {
+        self.loss = Some(loss);
+        self.stage_failures = 0;
+        self.commits.push_back((now, tokens));
+        if self.commits.len() > WINDOW {
+            self.commits.pop_front();
+        }
+    }
+
+    pub(super) fn validated(&mut self, step: u64, loss: LossSum) {
+        self.evaluated = step;
+        self.val_loss = match loss.loss {
+            Norm::Finite(sum) if loss.tokens > 0 => Some(sum.to_f64() / loss.tokens as f64),
+            Norm::Finite(_) | Norm::NotFinite => None,
+        };
+    }
+
+    pub(super) fn rolled_back(&mut self, from: u64) {
+        self.steps_lost += from;
+        (self.evaluated, self.loss, self.val_loss, self.digest) = (0, None, None, None);
+        self.commits.clear();
+    }
+
+    pub(super) fn restored_loss(&mut self, loss: f64) {
+        self.loss = Some(loss);
+    }
+
+    fn tokens_per_second(&self) -> Option<f64> {
+        let ((from, _), (to, _)) = (self.commits.front()?, self.commits.back()?);
+        let tokens: u64 = self.commits.iter().skip(1).map(|(_, tokens)| tokens).sum();
+        (to > from).then(|| tokens as f64 * 1000.0 / (to.0 - from.0) as f64)
+    }
+}
+
+impl Engine {
+    /// Where the job stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state.clone(),
+            step: self.chain.head().step,
+            loss: self.tally.loss,
+            val_loss: self.tally.val_loss,
+            generation: self.generation,
+            redundancy: self.redundancy(),
+            steps_lost: self.tally.steps_lost,
+            steps_redone: self.tally.steps_redone,
+            tokens_per_second: self.tally.tokens_per_second(),
+            plan: self.plan().map(|plan| training::describe(plan)),
+            digest: self.tally.digest,
+            reason: self.tally.reason.clone(),
+        }
+    }
+
+    /// Copies of the state. Full only while all holders of the plan in force are known to be complete.
+    #[must_use]
+    pub fn redundancy(&self) -> Redundancy {
+        let want = self.setup.job.spec.elastic.redundancy;
+        let (full, planned) = match (&self.phase, &self.standing) {
+            (Phase::Running(_) | Phase::Closing { .. } | Phase::Over, Some(s)) => {
+                (s.full_shadows(), s.planned_shadows())
+            }
+            (_, Some(s)) => (0, s.planned_shadows()),
+            (_, None) => (0, want),
+        };
+        let have = full.min(want);
+        let state = match (have >= want, planned >= want) {
+            (true, _) => RedundancyState::Full,
+            (false, true) => RedundancyState::Restoring,
+            (false, false) => RedundancyState::Short,
+        };
+        Redundancy { have, want, state }
+    }
 }

@@ -1,0 +1,200 @@
+//! The ledger entry of a step: a pure function of the entry before and of what the holders report.
+//!
+//! Everything here is IEEE add, multiply, divide and square root in a written order, so that a coordinator restarted on
+//! another machine computes the same record.
+
+use shoal_config::spec::{AdamWSpec, LrSpec};
+use shoal_exact::ExactSum;
+
+use crate::batch::digest_of_step;
+use crate::job::Job;
+use crate::ledger::{LedgerEntry, Update, UpdateScalars, Version, backward_seed};
+use crate::protocol::{LossSum, Norm};
+
+/// What the holders report of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepReport {
+    /// Over the norms of all intervals, each once.
+    pub norm: Norm,
+    /// Of the step.
+    pub loss: LossSum,
+}
+
+/// Adds norms; one that is not finite spoils the sum.
+#[must_use]
+pub fn total(norms: impl IntoIterator<Item = Norm>) -> Norm {
+    let mut sum = ExactSum::ZERO;
+    for norm in norms {
+        match norm {
+            Norm::Finite(part) => sum.merge(&part),
+            Norm::NotFinite => return Norm::NotFinite,
+        }
+    }
+    Norm::Finite(sum)
+}
+
+/// The record of step `at.step + 1`. `time` is the optimizer's time so far.
+///
+/// No token, or anything that is not finite, is a skip: the step is used up and nothing changes.
+#[must_use]
+pub fn entry(job: &Job, at: Version, time: u64, report: &StepReport) -> LedgerEntry {
+    let step = at.step + 1;
+    let samples = digest_of_step(job, step);
+    let tokens = report.loss.tokens;
+    let (update, loss, norm) = match (report.loss.loss, report.norm) {
+        (Norm::Finite(loss), Norm::Finite(norm)) if tokens > 0 => {
+            (Update::Apply(scalars(job, step, time + 1, tokens, &norm)), loss, norm)
+        }
+        (Norm::Finite(loss), Norm::Finite(norm)) => (Update::Skip, loss, norm),
+        (Norm::NotFinite, _) | (_, Norm::NotFinite) => (Update::Skip, ExactSum::ZERO, ExactSum::ZERO),
+    };
+    let optimizer_time = match update {
+        Update::Apply(_) => time + 1,
+        Update::Skip => time,
+    };
+    LedgerEntry { step, previous: at.chain, samples, tokens, loss, norm, update, optimizer_time }
+}
+
+fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> UpdateScalars {
+    let train = &job.spec.train;
+    let AdamWSpec { beta1, beta2, weight_decay, .. } = train.optimizer;
+    // The gradient of the mean loss is the seeded sum over tokens and seed; its norm is clipped as PyTorch's
+    // clip_grad_norm_ does it: clip / (norm + 1e-6), at most 1.
+    let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)));
+    let length = norm.to_f64().sqrt() * mean;
+    let clip = train.clip.map_or(1.0, |most| (f64::from(most) / (length + 1e-6)).min(1.0));
+    let rate = learning_rate(&train.schedule, train.steps, step);
+    let bits = |x: f64| (x as f32).to_bits();
+    UpdateScalars {
+        scale: bits(clip * mean),
+        learning_rate: bits(rate),
+        decay: bits(1.0 - rate * f64::from(weight_decay)),
+        step_size: bits(rate / (1.0 - power(f64::from(beta1), time))),
+        root_correction: bits((1.0 - power(f64::from(beta2), time)).sqrt()),
+    }
+}
+
+/// The learning rate of a step (from 1): linear up to `peak` over the warm-up, then half a cosine down to `minimum`, which
+/// the last step has.
+#[must_use]
+pub fn learning_rate(schedule: &LrSpec, steps: u64, step: u64) -> f64 {
+    let LrSpec { peak, minimum, warmup } = *schedule;
+    if step <= warmup {
+        return peak * step as f64 / warmup as f64;
+    }
+    let progress = (step - warmup) as f64 / steps.saturating_sub(warmup).max(1) as f64;
+    minimum + 0.5 * (1.0 + cosine_of_half_turns(progress.min(1.0))) * (peak - minimum)
+}
+
+/// x^n by squaring.
+fn power(x: f64, n: u64) -> f64 {
+    let (mut result, mut base, mut left) = (1.0, x, n);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        left >>= 1;
+    }
+    result
+}
+
+/// cos(pi x) for x in 0..=1, as 1 - 2 sin^2(pi x / 2) with the Taylor series of the sine up to the 25th power, which on
+/// this range is exact to the last bits of an f64.
+fn cosine_of_half_turns(x: f64) -> f64 {
+    let angle = std::f64::consts::FRAC_PI_2 * x;
+    let square = angle * angle;
+    let mut sum = 1.0;
+    for k in (1..=12).rev() {
+        let k = f64::from(k);
+        sum = 1.0 - sum * square / ((2.0 * k) * (2.0 * k + 1.0));
+    }
+    let sine = angle * sum;
+    1.0 - 2.0 * sine * sine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::ids::Digest;
+
+    const AT: Version = Version { step: 0, chain: Digest([7; 32]) };
+
+    fn report(norm: f64, loss: f64, tokens: u64) -> StepReport {
+        let of = |x| Norm::Finite(ExactSum::of(x));
+        StepReport { norm: of(norm), loss: LossSum { loss: of(loss), tokens } }
+    }
+
+    fn float(bits: u32) -> f32 {
+        f32::from_bits(bits)
+    }
+
+    #[test]
+    fn cosine_and_power_are_those_of_the_library() {
+        for i in 0..=1000u32 {
+            let x = f64::from(i) / 1000.0;
+            let want = (std::f64::consts::PI * x).cos();
+            assert!((cosine_of_half_turns(x) - want).abs() < 1e-15, "{x}");
+            assert!((power(0.999, u64::from(i)) / 0.999f64.powi(i as i32) - 1.0).abs() < 1e-13, "{i}");
+        }
+    }
+
+    #[test]
+    fn the_rate_warms_up_and_ends_at_its_floor() {
+        let schedule = LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 10 };
+        assert_eq!(learning_rate(&schedule, 100, 1), 1e-4);
+        assert_eq!(learning_rate(&schedule, 100, 10), 1e-3);
+        assert!((learning_rate(&schedule, 100, 55) - 5.5e-4).abs() < 1e-15);
+        assert!((learning_rate(&schedule, 100, 100) - 1e-4).abs() < 1e-18);
+        let none = LrSpec { warmup: 0, ..schedule };
+        assert!(learning_rate(&none, 100, 1) < 1e-3);
+    }
+
+    /// torch.optim.AdamW(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1), first step.
+    #[test]
+    fn scalars_are_those_of_adamw() {
+        let mut job = fixture::job();
+        job.spec.train.schedule = LrSpec { peak: 1e-3, minimum: 1e-3, warmup: 0 };
+        job.spec.train.clip = None;
+        let tokens = 512;
+        let entry = entry(&job, AT, 0, &report(4.0, 100.0, tokens));
+        let Update::Apply(s) = entry.update else { panic!("applied") };
+        assert_eq!(float(s.decay), 1.0 - 1e-4);
+        assert!((float(s.step_size) - 1e-2).abs() < 1e-8);
+        assert!((float(s.root_correction) - 0.001f32.sqrt()).abs() < 1e-6);
+        assert_eq!(float(s.scale), 1.0 / (tokens as f32 * backward_seed(&job.spec)));
+        assert_eq!((entry.step, entry.optimizer_time, entry.tokens), (1, 1, tokens));
+    }
+
+    #[test]
+    fn long_gradients_are_clipped_and_short_ones_are_not() {
+        let mut job = fixture::job();
+        job.spec.train.clip = Some(1.0);
+        let tokens = 512;
+        let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)));
+        for (length, clip) in [(0.5, 1.0), (4.0, 0.25)] {
+            let squares = (length / mean) * (length / mean);
+            let Update::Apply(s) = entry(&job, AT, 0, &report(squares, 1.0, tokens)).update else { panic!("applied") };
+            assert!((f64::from(float(s.scale)) / mean - clip).abs() < 1e-5, "{length}");
+        }
+    }
+
+    #[test]
+    fn nothing_changes_without_tokens_or_with_infinities() {
+        let job = fixture::job();
+        let infinite = StepReport { norm: Norm::NotFinite, ..report(1.0, 1.0, 8) };
+        for report in [report(1.0, 1.0, 0), infinite] {
+            let entry = entry(&job, AT, 3, &report);
+            assert_eq!((entry.update, entry.optimizer_time, entry.step), (Update::Skip, 3, 1));
+        }
+    }
+
+    #[test]
+    fn totals_do_not_depend_on_the_cut() {
+        let parts = [1.0, 2.5, 1e-20].map(|x| Norm::Finite(ExactSum::of(x)));
+        let whole = total(parts);
+        assert_eq!(whole, total([parts[2], total([parts[1], parts[0]])]));
+        assert_eq!(total([parts[0], Norm::NotFinite]), Norm::NotFinite);
+    }
+}

@@ -1,0 +1,94 @@
+//! The ledger as the engine needs it: its newest records, and how far they are durable.
+
+use std::collections::VecDeque;
+
+use crate::ledger::{LedgerEntry, Version};
+
+/// Records kept beyond those that are not durable yet.
+const KEPT: usize = 8;
+
+/// The newest end of the chain.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    genesis: Version,
+    /// Version before the first kept record, and optimizer's time there.
+    base: (Version, u64),
+    kept: VecDeque<(LedgerEntry, Version)>,
+    flushed: u64,
+}
+
+impl Chain {
+    pub(super) fn new(genesis: Version) -> Self {
+        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), flushed: 0 }
+    }
+
+    /// The last committed version.
+    pub(super) fn head(&self) -> Version {
+        self.kept.back().map_or(self.base.0, |(_, version)| *version)
+    }
+
+    /// Optimizer's time there.
+    pub(super) fn time(&self) -> u64 {
+        self.kept.back().map_or(self.base.1, |(entry, _)| entry.optimizer_time)
+    }
+
+    /// The version before the last record, if there is one.
+    pub(super) fn before_head(&self) -> Option<Version> {
+        let (last, _) = self.kept.back()?;
+        Some(Version { step: last.step - 1, chain: last.previous })
+    }
+
+    pub(super) fn last(&self) -> Option<&LedgerEntry> {
+        self.kept.back().map(|(entry, _)| entry)
+    }
+
+    /// Whether a record follows the head.
+    pub(super) fn follows(&self, entry: &LedgerEntry) -> bool {
+        let head = self.head();
+        entry.step == head.step + 1 && entry.previous == head.chain
+    }
+
+    pub(super) fn push(&mut self, entry: LedgerEntry) {
+        assert!(self.follows(&entry), "EN-2 (the ledger is a chain): {} after {}", entry.step, self.head().step);
+        let version = entry.version();
+        self.kept.push_back((entry, version));
+        self.trim();
+    }
+
+    /// Back to the start.
+    pub(super) fn cut(&mut self) {
+        self.base = (self.genesis, 0);
+        self.kept.clear();
+        self.flushed = 0;
+    }
+
+    /// Records up to here are durable.
+    pub(super) fn flushed(&self) -> u64 {
+        self.flushed
+    }
+
+    pub(super) fn set_flushed(&mut self, step: u64) {
+        self.flushed = self.flushed.max(step.min(self.head().step));
+        self.trim();
+    }
+
+    /// Whether the kept records are linked, end at or after what is durable, and start where they should.
+    pub(super) fn is_sound(&self) -> bool {
+        let mut at = self.base.0;
+        for (entry, version) in &self.kept {
+            if entry.step != at.step + 1 || entry.previous != at.chain || version.step != entry.step {
+                return false;
+            }
+            at = *version;
+        }
+        self.flushed <= at.step
+    }
+
+    fn trim(&mut self) {
+        while self.kept.len() > KEPT && self.kept.front().is_some_and(|(entry, _)| entry.step <= self.flushed) {
+            if let Some((entry, version)) = self.kept.pop_front() {
+                self.base = (version, entry.optimizer_time);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A generation begins: everyone stops and says what is there.
+
+use std::collections::BTreeMap;
+
+use super::face::{LossCause, Record, State};
+use super::phase::{Fencing, Phase};
+use super::{Engine, Happening};
+use crate::ids::NodeId;
+use crate::protocol::{Inventory, ToNode};
+use crate::rules::Breach;
+
+impl Engine {
+    /// Takes the next generation. It is durable before anyone hears of it.
+    pub(super) fn fence(&mut self, reason: &str) {
+        if self.nodes.here().is_empty() {
+            self.park("no node is left");
+            return;
+        }
+        self.generation.number += 1;
+        let generation = self.generation;
+        let members = self.members();
+        let list: Vec<String> = members.iter().map(NodeId::to_string).collect();
+        self.decided(format!("generation {generation} of {}: {reason}", list.join(", ")));
+        self.journal(Record::Fenced { generation, members: members.clone() });
+        self.show(if self.tally.started { State::Recovering } else { State::Planning });
+        self.reconsider = false;
+        let mark = self.flush();
+        self.phase = Phase::FenceJournaled { mark, members };
+    }
+
+    pub(super) fn park(&mut self, reason: &str) {
+        self.decided(format!("parked: {reason}"));
+        self.show(State::Parked);
+        self.phase = Phase::Parked;
+        self.flush_soon();
+    }
+
+    pub(super) fn send_fence(&mut self) {
+        let Phase::FenceJournaled { members, .. } = &self.phase else { return };
+        let members = members.clone();
+        let (generation, flushed) = (self.generation, self.watermark());
+        for node in &members {
+            self.send(*node, ToNode::Fence { generation, members: members.clone(), flushed });
+        }
+        let until = self.after(self.setup.timing.answer);
+        self.phase = Phase::Fencing(Fencing { members, inventories: BTreeMap::new(), until });
+    }
+
+    /// The step up to which holders may forget records.
+    pub(super) fn watermark(&self) -> u64 {
+        if self.rules.breaks(Breach::WatermarkAhead) { self.chain.head().step } else { self.chain.flushed() }
+    }
+
+    pub(super) fn inventory(&mut self, node: NodeId, inventory: Inventory) {
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        let repeated = fencing.inventories.contains_key(&node);
+        if inventory.generation != self.generation || !fencing.members.contains(&node) || repeated {
+            return;
+        }
+        if inventory.seen >= self.generation && !self.rules.breaks(Breach::GenerationReused) {
+            // Another coordinator was here, or this one lost its count: go beyond.
+            let seen = inventory.seen;
+            self.generation.incarnation = seen.incarnation + 1;
+            self.generation.number = 0;
+            self.fence(&format!("{node} has seen generation {seen}"));
+            return;
+        }
+        fencing.inventories.insert(node, inventory);
+        if fencing.inventories.len() == fencing.members.len() {
+            let inventories = std::mem::take(&mut fencing.inventories);
+            self.settle(inventories);
+        }
+    }
+
+    /// Members that owe an answer for too long are taken for lost.
+    pub(super) fn evict_the_mute(&mut self) {
+        let mute: Vec<NodeId> = match &self.phase {
+            Phase::Fencing(f) => f.members.iter().filter(|n| !f.inventories.contains_key(n)).copied().collect(),
+            Phase::Deploying(d) => d.deployment.members.iter().filter(|n| !d.ready.contains(n)).copied().collect(),
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::Absent { .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::DeployJournaled { .. }
+            | Phase::Running(_)
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => Vec::new(),
+        };
+        for node in &mute {
+            self.nodes.lose(*node, LossCause::Silent);
+            self.note(Happening::NodeLost { node: *node, cause: LossCause::Silent });
+        }
+        if !mute.is_empty() {
+            self.fence("members owe an answer for too long");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What each phase of a job waits for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::face::Millis;
+use crate::digest::PieceLeaves;
+use crate::ids::{Generation, NodeId, PieceId, Replica};
+use crate::layout::Plan;
+use crate::ledger::Version;
+use crate::planner::Held;
+use crate::protocol::{Fetch, Inventory, LossSum, Persist, Prepared, Resolution};
+
+/// Where the engine stands, with what it waits for.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// For a first node.
+    Queued,
+    /// For nodes that join at the same time.
+    Gathering { until: Millis },
+    /// For nodes that may come back with what they hold. The clock starts with the first tick.
+    Absent { until: Option<Millis>, expected: BTreeSet<NodeId> },
+    /// For the generation to be durable.
+    FenceJournaled { mark: u64, members: Vec<NodeId> },
+    /// For inventories.
+    Fencing(Fencing),
+    /// For the plan to be durable.
+    DeployJournaled { mark: u64, deployment: Deployment },
+    /// For members to be ready.
+    Deploying(Deploying),
+    /// For gradients, validation, pieces written.
+    Running(Box<Running>),
+    /// For any node.
+    Parked,
+    /// For the end to be durable.
+    Closing { mark: u64 },
+    /// Nothing.
+    Over,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Fencing {
+    pub members: Vec<NodeId>,
+    pub inventories: BTreeMap<NodeId, Inventory>,
+    pub until: Millis,
+}
+
+/// A plan and the way to it.
+#[derive(Clone, Debug)]
+pub(super) struct Deployment {
+    pub members: Vec<NodeId>,
+    pub resolve: Resolution,
+    pub version: Version,
+    pub fetches: Vec<Fetch>,
+    pub unfilled: Vec<(PieceId, NodeId)>,
+    /// Who holds what before anything moves.
+    pub held: Held,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Deploying {
+    pub deployment: Deployment,
+    pub ready: BTreeSet<NodeId>,
+    pub until: Millis,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    /// Nodes with a seat or a piece.
+    pub audience: Vec<NodeId>,
+    /// Pieces that each node has to report before the next commit.
+    pub required: BTreeMap<NodeId, BTreeSet<PieceId>>,
+    pub reports: BTreeMap<NodeId, Prepared>,
+    /// Parts of the validation pass at the last commit, if one is on.
+    pub evaluating: Option<BTreeMap<Replica, LossSum>>,
+    pub persists: Persists,
+}
+
+/// Where hashing or writing the state at the last commit stands.
+#[derive(Clone, Debug)]
+pub(super) enum Persists {
+    /// Nothing was ordered.
+    Idle,
+    /// Answers are missing.
+    Begun(Persisting),
+    /// The last state is written by all its holders.
+    LastWritten,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Persisting {
+    pub persist: Persist,
+    /// Operator's requests that it answers.
+    pub answers: Vec<u64>,
+    pub waiting: BTreeSet<NodeId>,
+    pub leaves: Vec<PieceLeaves>,
+}
+
+/// The last plan journaled.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub generation: Generation,
+    pub plan: Arc<Plan>,
+    /// Shadows that are not full holders; those not listed are.
+    pub shadows: BTreeMap<(PieceId, NodeId), Shadow>,
+}
+
+/// A shadow on its way to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shadow {
+    /// Nothing was sent.
+    Unfilled,
+    /// A fill was ordered.
+    Filling { from: NodeId },
+    /// It is complete and has to report from this step on; a full holder once that step is committed.
+    Filled { counts_from: u64 },
+}
+
+impl Standing {
+    /// Whether a holder has to report before a step is committed.
+    pub(super) fn counts(&self, piece: PieceId, node: NodeId, step: u64) -> bool {
+        match self.shadows.get(&(piece, node)) {
+            None => true,
+            Some(Shadow::Filled { counts_from }) => *counts_from <= step,
+            Some(Shadow::Unfilled | Shadow::Filling { .. }) => false,
+        }
+    }
+
+    /// A step was committed: shadows that had to report are full holders.
+    pub(super) fn committed(&mut self, step: u64) {
+        self.shadows.retain(|_, shadow| match shadow {
+            Shadow::Filled { counts_from } => *counts_from > step,
+            Shadow::Unfilled | Shadow::Filling { .. } => true,
+        });
+    }
+
+    /// What full holders hold.
+    pub(super) fn held(&self) -> Held {
+        let mut held = Held::none();
+        for (id, piece) in self.plan.pieces() {
+            for node in piece.holders().filter(|node| !self.shadows.contains_key(&(id, *node))) {
+                held.insert(node, piece.block, piece.interval);
+            }
+        }
+        held
+    }
+
+    /// Full shadows of the worst-off piece.
+    pub(super) fn full_shadows(&self) -> u32 {
+        let full = |(id, piece): (PieceId, &crate::layout::PiecePlan)| {
+            piece.shadows.iter().filter(|node| !self.shadows.contains_key(&(id, **node))).count() as u32
+        };
+        self.plan.pieces().map(full).min().unwrap_or(0)
+    }
+
+    /// Shadows planned for the worst-off piece.
+    pub(super) fn planned_shadows(&self) -> u32 {
+        self.plan.pieces.iter().map(|piece| piece.shadows.len() as u32).min().unwrap_or(0)
+    }
+
+    /// Nodes with a seat or a piece.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
+        nodes_of(&self.plan)
+    }
+}
+
+/// Nodes with a seat or a piece.
+pub(super) fn nodes_of(plan: &Plan) -> BTreeSet<NodeId> {
+    let seated = plan.seats().map(|(_, node)| node);
+    seated.chain(plan.pieces.iter().flat_map(|piece| piece.holders())).collect()
+}
