@@ -5,6 +5,7 @@
 //! grow with its data. [`facts`] reads everything once, at submission; a worker opens the same files and
 //! refuses them if [`Corpus::verify`] finds other tokens than were submitted.
 
+mod actor;
 mod error;
 mod files;
 mod source;
@@ -13,6 +14,7 @@ use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, Validation};
 use shoal_plan::ids::Digest;
 use shoal_plan::job::DataFacts;
 
+pub use actor::{Loader, LoaderActor, LoaderMsg, Reply, Split, Windows};
 pub use error::DataError;
 pub use source::TokenSource;
 

@@ -82,7 +82,7 @@ impl TokenSource {
     ///
     /// # Panics
     /// If the window reaches beyond the last token: windows are cut by `plan::batch` from the same length.
-    pub fn read(&self, start: u64, out: &mut [u32]) -> Result<(), DataError> {
+    pub fn read(&self, start: u64, out: &mut [u16]) -> Result<(), DataError> {
         assert!(start + out.len() as u64 <= self.len, "LD-1 (a window lies inside the data)");
         let mut index = self.parts.partition_point(|part| part.at + part.len <= start);
         let (mut at, mut out) = (start, out);
@@ -117,16 +117,16 @@ impl TokenSource {
                     utf8.feed(&bytes[cut..], part.first + done + cut as u64).map_err(|at| part.not_utf8(at))?;
                 }
                 self.decode(&bytes, &mut tokens);
-                if let Some(bad) = tokens.iter().position(|&t| t >= vocab) {
+                if let Some(bad) = tokens.iter().position(|&t: &u16| u32::from(t) >= vocab) {
                     return Err(DataError::Vocabulary {
                         path: part.file.path.clone(),
                         position: part.first + done + bad as u64,
-                        token: tokens[bad],
+                        token: u32::from(tokens[bad]),
                         vocab,
                     });
                 }
                 wide.clear();
-                wide.extend(tokens.iter().flat_map(|&t| (t as u16).to_le_bytes()));
+                wide.extend(tokens.iter().flat_map(|t| t.to_le_bytes()));
                 hasher.update(&wide);
                 done += here as u64;
             }
@@ -145,12 +145,12 @@ impl TokenSource {
         }
     }
 
-    fn decode(&self, bytes: &[u8], out: &mut [u32]) {
+    fn decode(&self, bytes: &[u8], out: &mut [u16]) {
         match self.format {
-            DataFormat::Text => out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = u32::from(b)),
+            DataFormat::Text => out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = u16::from(b)),
             DataFormat::NanoGpt | DataFormat::LlmC => {
                 for (o, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-                    *o = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
+                    *o = u16::from_le_bytes([pair[0], pair[1]]);
                 }
             }
         }

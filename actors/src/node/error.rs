@@ -13,7 +13,7 @@ pub enum NodeError {
     #[error("the worker's data directory cannot be used")]
     DataDir(#[source] WrittenError),
     /// Its compute device cannot be set up.
-    #[error("the compute device needs {what} for its scratch memory; give the node more memory")]
+    #[error("the compute device cannot have its scratch memory ({what}); give the node more memory")]
     Device {
         /// What was asked and found.
         what: String,

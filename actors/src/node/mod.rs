@@ -1,14 +1,43 @@
 //! The worker: root of everything that runs in a worker process.
 //!
+//! ```text
+//! NodeActor          registers, hears the coordinator and peers
+//!   HolderActor      one a job, see `holder`
+//!     StageActor     one a seat, see `stage`
+//!     LoaderActor    see `loader`
+//! device threads     see `device`
+//! heartbeat thread
+//! transport          own thread and runtime, see `transport`
+//! ```
+//!
 //! [`run`] starts it, the [`NodeHandle`] ends it.
 
+mod actor;
 mod config;
 mod error;
 mod handle;
+mod heartbeat;
+mod links;
+mod questions;
+mod sink;
+mod state;
+
+use std::sync::Arc;
+
+use ractor::Actor;
+use tokio::sync::{mpsc, watch};
 
 pub use config::{FindCoordinator, NodeConfig};
 pub use error::NodeError;
 pub use handle::{NodeEnd, NodeHandle};
+
+use crate::device::{DeviceError, Devices};
+use crate::transport::{Endpoint, EndpointConfig};
+use crate::written::Shelf;
+use actor::{NodeActor, NodeArgs};
+use heartbeat::Heart;
+use links::Links;
+use sink::ArenaSink;
 
 /// Starts a worker on the current tokio runtime: binds its transport, sets up its device, and keeps registering with
 /// the coordinator until it is told to end.
@@ -16,12 +45,27 @@ pub use handle::{NodeEnd, NodeHandle};
 /// # Errors
 /// If its port, data directory, memory or threads cannot be had. That the coordinator is not there is no error.
 pub async fn run(config: NodeConfig) -> Result<NodeHandle, NodeError> {
-    let shelf = crate::written::Shelf::open(&config.data_dir).map_err(NodeError::DataDir)?;
-    let listen = crate::transport::EndpointConfig::new(config.listen, config.identity.clone());
-    let (endpoint, _inbound) = crate::transport::Endpoint::bind(listen, std::sync::Arc::new(crate::transport::NoBulk))
-        .map_err(NodeError::Transport)?;
-    let (wishes, _) = tokio::sync::mpsc::unbounded_channel();
-    let (_, end) = tokio::sync::watch::channel(None);
-    tracing::info!(jobs = ?shelf.jobs().map_err(NodeError::DataDir)?, "worker is up");
-    Ok(NodeHandle::new(endpoint.local_address(), wishes, end))
+    let shelf = Shelf::open(&config.data_dir).map_err(NodeError::DataDir)?;
+    let devices = Devices::start(&config.name, config.threads as usize, config.budget_bytes)?;
+    let (overflow, overflows) = mpsc::unbounded_channel();
+    let sink = ArenaSink::new(devices.clone(), overflow);
+    let listen = EndpointConfig::new(config.listen, config.identity.clone());
+    let (endpoint, inbound) = Endpoint::bind(listen, Arc::new(sink.clone())).map_err(NodeError::Transport)?;
+    let address = endpoint.local_address();
+    let links = Links::new(endpoint);
+    let heart = Heart::start(links.clone(), devices.clone()).map_err(NodeError::Thread)?;
+    let (wish, wishes) = mpsc::unbounded_channel();
+    let (end, ended) = watch::channel(None);
+    let args = NodeArgs { config, links, devices, shelf, sink, heart, inbound, wishes, overflows, end };
+    Actor::spawn(None, NodeActor, args).await.map_err(|error| NodeError::Root { cause: error.to_string() })?;
+    Ok(NodeHandle::new(address, wish, ended))
+}
+
+impl From<DeviceError> for NodeError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Scratch(source) => Self::Device { what: source.to_string() },
+            DeviceError::Thread(source) => Self::Thread(source),
+        }
+    }
 }

@@ -1,0 +1,154 @@
+//! A device as actors use it: one thread, one FIFO of closures, the only place that computes.
+//!
+//! A worker has two: `compute` in the device arena (stages and owned pieces), `store` in the host arena (shadow pieces).
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shoal_kernels::{Arena, ArenaError, Budget, Device, JobPanic, Queue, Tag, Tier};
+use tokio::sync::oneshot;
+
+/// Why a device cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// Its scratch memory does not fit.
+    #[error("no room for the device's scratch memory")]
+    Scratch(#[source] ArenaError),
+    /// The system gives no thread.
+    #[error("no thread for the device")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A device's thread with the arena it computes in. Clones are the same device.
+#[derive(Clone, Debug)]
+pub struct DeviceThread {
+    queue: Queue,
+    arena: Arena,
+    class: &'static str,
+}
+
+impl DeviceThread {
+    /// Starts a processor device of `threads` threads.
+    ///
+    /// # Errors
+    /// If its scratch memory or thread cannot be had.
+    pub fn start(name: &str, threads: usize, arena: Arena) -> Result<Self, DeviceError> {
+        let device = Device::cpu(threads, &arena).map_err(DeviceError::Scratch)?;
+        let class = device.class();
+        let queue = Queue::start(name, device).map_err(DeviceError::Thread)?;
+        Ok(Self { queue, arena, class })
+    }
+
+    /// Where its buffers come from.
+    #[must_use]
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Instruction-set class.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        self.class
+    }
+
+    /// Seconds that it computed.
+    #[must_use]
+    pub fn busy_seconds(&self) -> f64 {
+        self.queue.busy_seconds()
+    }
+
+    /// Queues a job and returns at once; `done` gets its result on the device's thread and should only pass it on.
+    pub fn submit<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Device) -> T + Send + 'static,
+        done: impl FnOnce(Result<T, JobPanic>) + Send + 'static,
+    ) {
+        self.queue.submit(job, done);
+    }
+
+    /// Queues a job at once; the future gives its result.
+    pub fn run<T: Send + 'static, J: FnOnce(&Device) -> T + Send + 'static>(
+        &self,
+        job: J,
+    ) -> impl Future<Output = Result<T, JobPanic>> + Send + 'static + use<T, J> {
+        let (tell, told) = oneshot::channel();
+        // An error means that nobody waits any more.
+        self.queue.submit(job, move |result| drop(tell.send(result)));
+        async move {
+            match told.await {
+                Ok(result) => result,
+                Err(_) => Err(JobPanic { message: "the device thread dropped the job".to_owned() }),
+            }
+        }
+    }
+}
+
+/// The devices of one worker and the memory they share.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// Stages and owned pieces, in the device arena.
+    pub compute: DeviceThread,
+    /// Shadow pieces, in the host arena.
+    pub store: DeviceThread,
+    budget: Budget,
+}
+
+impl Devices {
+    /// A compute device of `threads` threads and a store thread that together hold at most `budget_bytes`.
+    ///
+    /// # Errors
+    /// If the budget does not even hold their scratch memory, or the system gives no threads.
+    pub fn start(name: &str, threads: usize, budget_bytes: u64) -> Result<Self, DeviceError> {
+        let budget = Budget::new(budget_bytes);
+        let arena = |tier| Arena::new(tier, budget_bytes, &budget);
+        Ok(Self {
+            compute: DeviceThread::start(&format!("{name}-device"), threads, arena(Tier::Device))?,
+            store: DeviceThread::start(&format!("{name}-store"), 1, arena(Tier::Host))?,
+            budget,
+        })
+    }
+
+    /// Bytes that all arenas hold now, caches included.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.budget.held()
+    }
+
+    /// High-water marks of every tier and tag that was ever used.
+    #[must_use]
+    pub fn arena_lines(&self) -> Vec<shoal_wire::api::ArenaLine> {
+        let mut lines = Vec::new();
+        for arena in [self.compute.arena(), self.store.arena()] {
+            for tag in Tag::ALL {
+                let usage = arena.usage(tag);
+                if usage.high > 0 {
+                    lines.push(shoal_wire::api::ArenaLine {
+                        tier: arena.tier().name().to_owned(),
+                        tag: tag.name().to_owned(),
+                        live_bytes: usage.live,
+                        high_water_bytes: usage.high,
+                    });
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// Ends queued work that is no longer wanted: jobs ask before they compute.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// From now on the work is unwanted.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether the work is unwanted.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,149 @@
+//! Everything that comes from other nodes.
+
+use std::sync::Arc;
+
+use ractor::ActorProcessingErr;
+use shoal_kernels::{Buffer, Tag};
+use shoal_plan::holder::{HolderEvent, Target, Wanted};
+use shoal_plan::ids::{BlockId, NodeId};
+use shoal_plan::schedule::Pass;
+use shoal_plan::space::Interval;
+use shoal_wire::control::ToPeer;
+use shoal_wire::data::{Header, Purpose, StateReason};
+
+use super::build::flatten;
+use super::gather::Partial;
+use super::message::{HolderMsg, Work, WorkDone};
+use super::slot::Slot;
+use super::state::HolderState;
+use super::tensor::Slice;
+use crate::stage::{Cargo, Flow};
+
+impl HolderState {
+    pub(super) async fn asked(&mut self, from: NodeId, message: ToPeer) -> Result<(), ActorProcessingErr> {
+        let (generation, version, block, interval, wanted) = match message {
+            ToPeer::FetchState { job: _, generation, version, block, interval } => {
+                (generation, version, block, interval, Wanted::State)
+            }
+            ToPeer::FetchWeights { job: _, generation, version, block, interval } => {
+                (generation, version, block, interval, Wanted::Weights)
+            }
+        };
+        self.fact(HolderEvent::Asked { from, generation, version, block, interval, wanted }).await
+    }
+
+    pub(super) async fn arrived(&mut self, header: Header, buffer: Buffer) -> Result<(), ActorProcessingErr> {
+        let Some(mut buffer) = self.is_current(&header, buffer) else { return Ok(()) };
+        let Header { generation, from, step, .. } = header;
+        match header.purpose {
+            Purpose::Activation { to, micro_batch, pass } => {
+                buffer.retag(Tag::Activation);
+                self.deliver(to, Cargo { pass, step, micro_batch, flow: Flow::Forward }, buffer);
+            }
+            Purpose::ActivationGradient { to, micro_batch } => {
+                buffer.retag(Tag::Activation);
+                let cargo = Cargo { pass: Pass::Train, step, micro_batch, flow: Flow::Backward };
+                self.deliver(to, cargo, buffer);
+            }
+            Purpose::GradientPartial { unit, piece, node, loss } => {
+                buffer.retag(Tag::Gradient);
+                let slice = Slice::whole(buffer);
+                self.partial(generation, Partial { step, piece, unit, node, slice, loss });
+            }
+            Purpose::ShadowGradient { piece, norm, loss } => {
+                buffer.retag(Tag::Gradient);
+                let Some(slot) = self.slot_of(piece).filter(|slot| slot.interval.len() == buffer.len() as u64) else {
+                    tracing::warn!(job = %self.args.id, step, %piece, "gradient of no shadow here");
+                    return Ok(());
+                };
+                slot.gradients.insert(step, Slice::whole(buffer));
+                return self.fact(HolderEvent::Gradient { generation, step, piece, norm, loss }).await;
+            }
+            Purpose::Weights { piece } => {
+                let Some((block, interval)) = self.place_of(piece).filter(|(_, i)| i.len() == buffer.len() as u64)
+                else {
+                    tracing::warn!(job = %self.args.id, step, %piece, "weights of no piece of the plan");
+                    return Ok(());
+                };
+                let fact = HolderEvent::WeightsArrived { generation, step, piece };
+                let me = self.me.clone();
+                self.hand_over(block, interval, Arc::new(buffer), move |result| {
+                    // An error means that the job is over here.
+                    let _ = me.cast(HolderMsg::Work(Work(WorkDone::Handed(Box::new(fact), result))));
+                });
+            }
+            Purpose::State { block, interval, version, reason: StateReason::Recovery } => {
+                let found = self.fetches.find((from, block, interval), version, Wanted::State);
+                let Some((id, Target::Slot(slot))) = found.map(|(id, fetch)| (id, fetch.into)) else {
+                    tracing::warn!(job = %self.args.id, %block, %interval, "state that nobody here asked for");
+                    return Ok(());
+                };
+                let done = self.tell_copied(id, interval.len());
+                if let Some(slot) = self.slots.get(&slot) {
+                    self.copy_in(slot, interval, buffer, done);
+                }
+            }
+            Purpose::State { block, interval, version, reason: StateReason::Fill } => {
+                let Some(slot) = self.shadow_at(block, interval) else {
+                    tracing::warn!(job = %self.args.id, %block, %interval, "a fill for no shadow here");
+                    return Ok(());
+                };
+                let fact = HolderEvent::StateArrived { generation, version, block, interval };
+                let me = self.me.clone();
+                self.copy_in(slot, interval, buffer, move |result| {
+                    // An error means that the job is over here.
+                    let _ = me.cast(HolderMsg::Work(Work(WorkDone::Filled(Box::new(fact), result))));
+                });
+            }
+            Purpose::SeatWeights { block, interval, version } => {
+                let Some((id, _)) = self.fetches.find((from, block, interval), version, Wanted::Weights) else {
+                    tracing::warn!(job = %self.args.id, %block, %interval, "weights that nobody here asked for");
+                    return Ok(());
+                };
+                let done = self.tell_copied(id, interval.len());
+                if buffer.len() as u64 == interval.len() {
+                    let text = |result: Result<(), shoal_kernels::JobPanic>| result.map_err(|p| p.to_string());
+                    self.hand_over(block, interval, Arc::new(buffer), move |result| done(text(result)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies weights and moments, one after the other in `buffer`, into a slot.
+    fn copy_in(
+        &self,
+        slot: &Slot,
+        interval: Interval,
+        buffer: Buffer,
+        done: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) {
+        let elements = interval.len() as usize;
+        if buffer.len() != 3 * elements {
+            tracing::warn!(job = %self.args.id, block = %slot.block, %interval, "state of another length than it says");
+            return;
+        }
+        let at = (interval.start - slot.interval.start) as usize;
+        let (thread, cell) = (self.thread(slot.role).clone(), Arc::clone(&slot.cell));
+        let arena = thread.arena().clone();
+        thread.submit(
+            move |device| {
+                let kind = |k: usize| (&buffer, k * elements..(k + 1) * elements);
+                cell.write((device, &arena), at, [kind(0), kind(1), kind(2)]).map_err(|e| e.to_string())
+            },
+            move |result| done(flatten(result)),
+        );
+    }
+
+    /// The slot here of a piece of the adopted plan.
+    fn slot_of(&mut self, piece: shoal_plan::ids::PieceId) -> Option<&mut Slot> {
+        let id = *self.adopted.as_ref()?.slots.get(&piece)?;
+        self.slots.get_mut(&id)
+    }
+
+    /// The shadow here of exactly this piece of the adopted plan.
+    fn shadow_at(&self, block: BlockId, interval: Interval) -> Option<&Slot> {
+        let named = self.adopted.as_ref()?.slots.values().filter_map(|id| self.slots.get(id));
+        named.into_iter().find(|slot| (slot.block, slot.interval) == (block, interval))
+    }
+}

@@ -1,0 +1,98 @@
+//! A new slot: room for it, and what this node can put in at once. Parts from peers are fetched by later commands.
+
+use std::sync::Arc;
+
+use shoal_kernels::JobPanic;
+use shoal_model::init;
+use shoal_plan::holder::{HolderEvent, Part, Role, SlotId, Source};
+use shoal_plan::ids::BlockId;
+use shoal_plan::protocol::Trouble;
+use shoal_plan::space::Interval;
+
+use super::message::{HolderMsg, Work, WorkDone};
+use super::slot::{Slot, SlotCell};
+use super::state::HolderState;
+
+impl HolderState {
+    pub(super) fn build(&mut self, id: SlotId, (block, interval): (BlockId, Interval), role: Role, parts: &[Part]) {
+        let cell = match SlotCell::alloc(self.thread(role).arena(), interval.len() as usize) {
+            Ok(cell) => Arc::new(cell),
+            Err(error) => {
+                let cause = format!("{}: no room for {block} {interval}: {error}", self.args.id);
+                self.find(HolderEvent::Trouble { trouble: Trouble::OverBudget { cause }, lost: vec![id] });
+                return;
+            }
+        };
+        let mut building = 0;
+        for part in parts {
+            let at = (part.interval.start - interval.start) as usize;
+            match part.source {
+                Source::Peer(_) => continue,
+                Source::Seed => self.seed(id, &cell, role, (block, part.interval), at),
+                Source::Slot(source) => self.copy(id, &cell, role, (source, part.interval), at),
+            }
+            building += 1;
+        }
+        let gradients = std::collections::BTreeMap::new();
+        self.slots.insert(id, Slot { block, interval, role, cell, gradients, building });
+    }
+
+    fn seed(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (block, interval): (BlockId, Interval), at: usize) {
+        let (thread, cell, me) = (self.thread(role), Arc::clone(cell), self.me.clone());
+        let (table, job, arena) = (Arc::clone(&self.table), Arc::clone(&self.args.job), thread.arena().clone());
+        thread.submit(
+            move |device| {
+                cell.seed((device, &arena), at, interval.len() as usize, |out| {
+                    init::fill(&table, &job.spec, block, interval, out);
+                })
+            },
+            move |result| {
+                let result = flatten(result.map(|r| r.map_err(|e| e.to_string())));
+                // An error means that the job is over here.
+                let _ = me.cast(HolderMsg::Work(Work(WorkDone::Built(id, result))));
+            },
+        );
+    }
+
+    /// Two hops: the source's thread holds its elements still, the target's copies them.
+    fn copy(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (source, interval): (SlotId, Interval), at: usize) {
+        let me = self.me.clone();
+        let done = move |result| {
+            // An error means that the job is over here.
+            let _ = me.cast(HolderMsg::Work(Work(WorkDone::Built(id, result))));
+        };
+        let Some(from) = self.slots.get(&source) else {
+            done(Err(format!("slot {} is not here", source.0)));
+            return;
+        };
+        let (still, cell) = (Arc::clone(&from.cell), Arc::clone(cell));
+        let start = (interval.start - from.interval.start) as usize;
+        let range = start..start + interval.len() as usize;
+        let snapshot = self.thread(from.role).run(move |_| still.snapshot());
+        // The compute device alone reaches both tiers.
+        let thread = match (role, from.role) {
+            (Role::Shadow, Role::Shadow) => self.thread(Role::Shadow),
+            (Role::Owner, Role::Owner | Role::Shadow) | (Role::Shadow, Role::Owner) => self.thread(Role::Owner),
+        };
+        let (thread, arena) = (thread.clone(), self.thread(role).arena().clone());
+        tokio::spawn(async move {
+            let copied = match snapshot.await {
+                Ok(kinds) => {
+                    let copy = thread.run(move |device| {
+                        let [weight, first, second] = &kinds;
+                        let kinds = [(&**weight, range.clone()), (&**first, range.clone()), (&**second, range)];
+                        cell.write((device, &arena), at, kinds)
+                    });
+                    flatten(copy.await.map(|r| r.map_err(|e| e.to_string())))
+                }
+                Err(panic) => Err(panic.to_string()),
+            };
+            done(copied);
+        });
+    }
+}
+
+/// A panic as one more way to fail.
+pub(super) fn flatten<T>(result: Result<Result<T, String>, JobPanic>) -> Result<T, String> {
+    result.map_err(|panic| panic.to_string())?
+}

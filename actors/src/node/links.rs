@@ -1,0 +1,134 @@
+//! The world outside a worker, over its transport: the coordinator, and peers that are dialled when they are needed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::BoxFuture;
+use shoal_plan::ids::{Generation, JobId, NodeId};
+use shoal_plan::protocol::FromNode;
+use shoal_wire::api::TrafficLine;
+use shoal_wire::control::{Control, FromWorker, Hello, Peer, ToPeer, VERSION, Who};
+use shoal_wire::data::Header;
+
+use crate::holder::{LinkError, Outside};
+use crate::transport::{BulkError, ConnectError, Endpoint, Payload, PeerId, Refused, SendError};
+
+/// A worker's links. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    /// Its transport.
+    pub(super) endpoint: Endpoint,
+    table: Arc<RwLock<Table>>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    me: Option<NodeId>,
+    peers: BTreeMap<NodeId, SocketAddr>,
+}
+
+impl Links {
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint, table: Arc::default() }
+    }
+
+    /// This worker has a name, perhaps a new one.
+    pub(super) fn named(&self, node: NodeId) {
+        self.write(|table| table.me = Some(node));
+    }
+
+    /// This worker's name.
+    pub(super) fn me(&self) -> Option<NodeId> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).me
+    }
+
+    /// Everyone else, as the coordinator says.
+    pub(super) fn peers(&self, peers: &[Peer]) {
+        self.write(|table| table.peers = peers.iter().map(|peer| (peer.node, peer.address)).collect());
+    }
+
+    /// How this worker greets another one.
+    pub(super) fn hello(&self) -> Option<Hello> {
+        self.me().map(|me| Hello { protocol: VERSION, who: Who::Peer(me) })
+    }
+
+    /// Tells the coordinator; what cannot be said now is dropped, since every new link begins with a fence.
+    pub(super) fn tell(&self, message: FromWorker) {
+        if let Err(error) = self.endpoint.send(PeerId::Coordinator, &Control::FromWorker(message)) {
+            tracing::debug!(%error, "not told to the coordinator");
+        }
+    }
+
+    /// Says goodbye to every other worker.
+    pub(super) fn part(&self, reason: &str) {
+        for peer in self.endpoint.peers() {
+            match peer {
+                PeerId::Worker(_) => self.endpoint.disconnect(peer, reason),
+                PeerId::Coordinator => {}
+            }
+        }
+        self.write(|table| table.peers.clear());
+    }
+
+    fn write(&self, change: impl FnOnce(&mut Table)) {
+        change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Makes sure that there is a connection.
+    async fn reach(&self, peer: NodeId) -> Result<(), LinkError> {
+        let (hello, address) = {
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            (table.me, table.peers.get(&peer).copied())
+        };
+        let (Some(me), Some(address)) = (hello, address) else {
+            return Err(LinkError::Unreachable(format!("the coordinator has named no address of {peer}")));
+        };
+        let hello = Hello { protocol: VERSION, who: Who::Peer(me) };
+        self.endpoint
+            .connect(PeerId::Worker(peer), address, hello)
+            .await
+            .map_err(|error: ConnectError| LinkError::Unreachable(error.to_string()))
+    }
+}
+
+impl Outside for Links {
+    fn tell_engine(&self, job: JobId, message: FromNode) {
+        self.tell(FromWorker::Holder { job, message });
+    }
+
+    fn ask(&self, peer: NodeId, message: ToPeer) -> BoxFuture<'static, Result<(), LinkError>> {
+        let links = self.clone();
+        Box::pin(async move {
+            links.reach(peer).await?;
+            let sent = links.endpoint.send(PeerId::Worker(peer), &Control::ToPeer(message));
+            sent.map_err(|error: SendError| LinkError::Unreachable(error.to_string()))
+        })
+    }
+
+    fn send(&self, peer: NodeId, header: Header, payload: Payload) -> BoxFuture<'static, Result<(), LinkError>> {
+        let links = self.clone();
+        Box::pin(async move {
+            links.reach(peer).await?;
+            links.endpoint.send_bulk(PeerId::Worker(peer), header, payload).await.map_err(|error| match error {
+                BulkError::Fenced | BulkError::Refused { reason: Refused::Stale, .. } => LinkError::Over,
+                BulkError::NotConnected(_)
+                | BulkError::LinkBroken(_)
+                | BulkError::Refused {
+                    reason: Refused::Unknown | Refused::NoRoom | Refused::Header | Refused::Length,
+                    ..
+                }
+                | BulkError::Length { .. }
+                | BulkError::Encode(_) => LinkError::Unreachable(error.to_string()),
+            })
+        })
+    }
+
+    fn fence(&self, job: JobId, generation: Generation) {
+        self.endpoint.fence(job, generation);
+    }
+
+    fn traffic(&self) -> Vec<TrafficLine> {
+        self.endpoint.traffic()
+    }
+}

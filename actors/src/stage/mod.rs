@@ -1,0 +1,14 @@
+//! One stage of one replica: a seat. Its actor walks the instruction list that `plan::schedule` wrote for it.
+
+mod actor;
+mod core;
+mod message;
+mod walk;
+
+pub use actor::StageActor;
+pub(crate) use actor::chain;
+pub use core::{Outcome, SeatCore};
+pub use message::{Cargo, Flow, SeatNews, StageArgs, StageMsg, wire_loss};
+
+#[cfg(test)]
+mod tests;
