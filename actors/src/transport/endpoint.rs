@@ -1,20 +1,36 @@
 //! The handle that the rest of a process uses.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use shoal_plan::ids::{Generation, JobId};
 use shoal_wire::api::TrafficLine;
-use shoal_wire::control::{Control, Hello};
+use shoal_wire::control::{self, Control, Hello};
 use shoal_wire::data::Header;
-use tokio::sync::mpsc;
+use shoal_wire::frame;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 use super::config::EndpointConfig;
 use super::connect::ConnectError;
+use super::control::Outgoing;
+use super::instance::Instance;
+use super::link::Stop;
+use super::patience::within;
 use super::payload::{BulkSink, Payload};
 use super::peer::{Inbound, PeerId};
+use super::quic::{self, Configs};
 use super::send::{BulkError, SendError};
+use super::shared::{Parts, Shared};
+use super::table::Begin;
+use super::{accept, bulk, dial, watch};
+
+/// For goodbyes to go out at the end.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Why an endpoint cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +55,22 @@ pub enum BindError {
 }
 
 /// One process's transport. Cloning shares it; when the last clone is dropped every connection is closed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
-    local: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// Dropped with the last handle, which ends the transport's thread.
+    _alive: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({})", self.local_address())
+    }
 }
 
 impl Endpoint {
@@ -56,15 +80,48 @@ impl Endpoint {
     /// # Errors
     /// If the port is taken or the certificate cannot be used.
     pub fn bind(config: EndpointConfig, sink: Arc<dyn BulkSink>) -> Result<(Self, mpsc::Receiver<Inbound>), BindError> {
-        let _ = sink;
-        let (_, receiver) = mpsc::channel(config.limits.inbound_queue);
-        Ok((Self { inner: Arc::new(Inner { local: config.listen }) }, receiver))
+        let configs = Configs::new(&config.identity, &config.timing)?;
+        let own = Instance::draw().map_err(BindError::Tls)?;
+        let (udp, tcp) = quic::sockets(config.listen)?;
+        let local = udp.local_addr().map_err(BindError::Thread)?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(BindError::Thread)?;
+        let (inbound, receiver) = mpsc::channel(config.limits.inbound_queue);
+        let quic = {
+            let _context = runtime.enter();
+            let large = config.tuning.large_packets(local.ip());
+            let server = Arc::unwrap_or_clone(configs.server(large));
+            quinn::Endpoint::new(quic::endpoint_config(), Some(server), udp, Arc::new(quinn::TokioRuntime))
+                .map_err(BindError::Thread)?
+        };
+        let shared = Arc::new(Shared::new(Parts {
+            local,
+            own,
+            limits: config.limits,
+            timing: config.timing,
+            tuning: config.tuning,
+            quic,
+            configs,
+            sink,
+            inbound,
+        }));
+        let handle = runtime.handle().clone();
+        let (alive, ended) = oneshot::channel();
+        let serving = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("shoal-transport".to_owned())
+            .spawn(move || serve(&runtime, serving, tcp, ended))
+            .map_err(BindError::Thread)?;
+        Ok((Self { inner: Arc::new(Inner { shared, runtime: handle, _alive: alive }) }, receiver))
     }
 
     /// The address it listens on, with the port that was taken.
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {
-        self.inner.local
+        self.shared().local
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
     }
 
     /// Makes sure that there is a connection to `peer`, which listens on `address`; at once if there is one. `PeerUp`
@@ -74,13 +131,33 @@ impl Endpoint {
     /// # Errors
     /// If there is no connection within the connect timeout, and why.
     pub async fn connect(&self, peer: PeerId, address: SocketAddr, hello: Hello) -> Result<(), ConnectError> {
-        let _ = (peer, address, hello);
-        Err(ConnectError::ShutDown)
+        self.set_hello(peer, hello.clone());
+        let mut outcome = loop {
+            let begin = self.shared().table().begin(peer);
+            match begin {
+                Begin::Up => return Ok(()),
+                Begin::Closed => return Err(ConnectError::ShutDown),
+                Begin::Wait(outcome) => break outcome,
+                Begin::Dial(token, outcome) => {
+                    let shared = Arc::clone(self.shared());
+                    self.inner.runtime.spawn(dial::open(shared, peer, address, hello, token));
+                    break outcome;
+                }
+                Begin::After(mut told) => {
+                    // An error means that the slot is free.
+                    let _ = told.wait_for(|told| *told).await;
+                }
+            }
+        };
+        match outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) | Err(_) => Err(ConnectError::ShutDown),
+        }
     }
 
     /// What to say when a broken connection to `peer` is dialled again.
     pub fn set_hello(&self, peer: PeerId, hello: Hello) {
-        let _ = (peer, hello);
+        self.shared().hellos().insert(peer, hello);
     }
 
     /// Queues a control message. Never waits; messages to one peer arrive in order, or `PeerDown` says that some may not.
@@ -88,49 +165,116 @@ impl Endpoint {
     /// # Errors
     /// If there is no connection, its queue is full, or the message is too large.
     pub fn send(&self, peer: PeerId, message: &Control) -> Result<(), SendError> {
-        let _ = message;
-        Err(SendError::NotConnected(peer))
+        let link = self.shared().table().link(peer).ok_or(SendError::NotConnected(peer))?;
+        let bytes = frame::encode(control::VERSION, frame::MAX_CONTROL_BYTES, message)
+            .map_err(|source| SendError::Encode { peer, source })?;
+        link.queue.try_send(Outgoing::Frame(bytes.into())).map_err(|e| match e {
+            mpsc::error::TrySendError::Full(_) => SendError::QueueFull { peer, messages: link.queue.max_capacity() },
+            mpsc::error::TrySendError::Closed(_) => SendError::NotConnected(peer),
+        })
     }
 
-    /// Sends elements straight from a buffer; returns when the peer's transport has them all and the buffer is not
-    /// referred to any more.
+    /// Sends elements straight from a buffer. Returns when the peer's transport has them all and the buffer is not
+    /// referred to any more; what the peer then does with them, its own messages tell. Dropping the future gives the
+    /// transfer up.
     ///
     /// # Errors
     /// If the peer is gone, does not want it, or [`Self::fence`] ended its generation.
     pub async fn send_bulk(&self, peer: PeerId, header: Header, payload: Payload) -> Result<(), BulkError> {
-        let _ = (header, payload);
-        Err(BulkError::NotConnected(peer))
+        let link = self.shared().table().link(peer).ok_or(BulkError::NotConnected(peer))?;
+        let shared = Arc::clone(self.shared());
+        let task = self.inner.runtime.spawn(async move { bulk::send(&shared, &link, header, payload).await });
+        let _abort = AbortOnDrop(task.abort_handle());
+        task.await.unwrap_or(Err(BulkError::LinkBroken(peer)))
     }
 
     /// Ends every transfer of the job under an older generation, both ways, and refuses those that come later.
     pub fn fence(&self, job: JobId, generation: Generation) {
-        let _ = (job, generation);
+        self.shared().fences.raise(job, generation);
     }
 
-    /// Forgets a job's fence.
+    /// Ends every transfer of the job and forgets its fence.
     pub fn forget(&self, job: JobId) {
-        let _ = job;
+        self.shared().fences.forget(job);
     }
 
-    /// Says goodbye and closes; the peer sees `PeerDown` with [`super::DownCause::Closed`], this end sees nothing more of it.
+    /// Says goodbye and closes. The peer gets what was sent before, then `PeerDown` with [`super::DownCause::Closed`];
+    /// this end hears nothing more of it.
     pub fn disconnect(&self, peer: PeerId, reason: &str) {
-        let _ = (peer, reason);
+        self.shared().hellos().remove(&peer);
+        let dropped = self.shared().table().drop_peer(peer);
+        if let Some(entry) = dropped {
+            entry.link.stop.send_replace(Some(Stop::Goodbye(reason.to_owned())));
+        }
     }
 
-    /// The peers that are connected now.
+    /// The peers that are connected now, ascending.
     #[must_use]
     pub fn peers(&self) -> Vec<PeerId> {
-        Vec::new()
+        self.shared().table().peers()
     }
 
     /// Bytes and messages so far, by peer and purpose.
     #[must_use]
     pub fn traffic(&self) -> Vec<TrafficLine> {
-        Vec::new()
+        self.shared().counters.snapshot(None)
     }
 
-    /// Says goodbye to everyone and closes; returns when the goodbyes are out or half a second has passed.
-    pub async fn shutdown(&self, reason: &str) {
-        let _ = reason;
+    /// Bytes and messages of one job's bulk transfers so far, by peer and purpose.
+    #[must_use]
+    pub fn traffic_of(&self, job: JobId) -> Vec<TrafficLine> {
+        self.shared().counters.snapshot(Some(job))
     }
+
+    /// Says goodbye to everyone and lets nobody in any more; returns when the goodbyes are out or half a second has passed.
+    pub async fn shutdown(&self, reason: &str) {
+        let links = self.shared().table().close();
+        for entry in &links {
+            entry.link.stop.send_replace(Some(Stop::Goodbye(reason.to_owned())));
+        }
+        let shared = Arc::clone(self.shared());
+        let farewell = self.inner.runtime.spawn(within(FAREWELL, async move {
+            for mut entry in links {
+                // An error means that its task is over.
+                let _ = entry.told.wait_for(|told| *told).await;
+            }
+            shared.quic.wait_idle().await;
+        }));
+        // An error means that the transport's thread is gone, and every connection with it.
+        let _ = farewell.await;
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The transport's thread, until the last handle is dropped.
+fn serve(runtime: &Runtime, shared: Arc<Shared>, tcp: TcpListener, ended: oneshot::Receiver<()>) {
+    runtime.block_on(async {
+        let listener = match tokio::net::TcpListener::from_std(tcp) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "death-watch cannot listen");
+                return;
+            }
+        };
+        tokio::spawn(watch::serve(listener, shared.own, Arc::clone(&shared.desk)));
+        tokio::spawn(accept::serve(Arc::clone(&shared)));
+        // The sender is never used: an error is its drop.
+        let _ = ended.await;
+        let links = shared.table().close();
+        for entry in &links {
+            entry.link.stop.send_replace(Some(Stop::Goodbye("its endpoint was dropped".to_owned())));
+        }
+        for mut entry in links {
+            within(FAREWELL, entry.told.wait_for(|told| *told)).await.map(drop).unwrap_or_default();
+        }
+        shared.quic.close(quinn::VarInt::from_u32(0), b"its endpoint was dropped");
+        within(FAREWELL, shared.quic.wait_idle()).await.unwrap_or_default();
+    });
 }

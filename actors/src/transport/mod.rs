@@ -13,14 +13,29 @@
 
 pub mod pki;
 
+mod accept;
+mod bulk;
 mod caller;
 mod config;
 mod connect;
+mod control;
+mod counters;
+mod dial;
 mod endpoint;
+mod fences;
+mod hello;
+mod instance;
+mod link;
+mod patience;
 mod payload;
 mod peer;
+mod quic;
+mod restore;
 mod send;
+mod shared;
+mod table;
 mod tls;
+mod watch;
 
 pub use caller::Caller;
 pub use config::{EndpointConfig, Limits, Timing, Tuning};
@@ -30,3 +45,6 @@ pub use payload::{BulkSink, BulkSource, BulkTarget, Destination, NoBulk, Payload
 pub use peer::{DownCause, Inbound, PeerId};
 pub use pki::{ClusterCa, ClusterName, Identity, PkiError};
 pub use send::{BulkError, SendError};
+
+#[cfg(test)]
+mod tests;

@@ -228,6 +228,12 @@ pub struct TrafficLine {
     pub bytes_received: u64,
     /// Messages received.
     pub messages_received: u64,
+    /// Bytes of headers and lengths sent, apart from the payload. What QUIC adds is not counted.
+    #[serde(default)]
+    pub framing_sent: u64,
+    /// Bytes of headers and lengths received.
+    #[serde(default)]
+    pub framing_received: u64,
 }
 
 /// Body of `POST /v1/jobs`.

@@ -94,6 +94,77 @@ pub enum Purpose {
     },
 }
 
+/// A line of the byte counters: a purpose without its particulars, or control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TrafficKind {
+    /// Messages of the control stream.
+    Control,
+    /// [`Purpose::Activation`].
+    Activation,
+    /// [`Purpose::ActivationGradient`].
+    ActivationGradient,
+    /// [`Purpose::GradientPartial`].
+    GradientPartial,
+    /// [`Purpose::ShadowGradient`].
+    ShadowGradient,
+    /// [`Purpose::Weights`].
+    Weights,
+    /// [`Purpose::State`] before anyone is ready.
+    StateRecovery,
+    /// [`Purpose::State`] behind training.
+    StateFill,
+    /// [`Purpose::SeatWeights`].
+    SeatWeights,
+}
+
+impl TrafficKind {
+    /// Every line.
+    pub const ALL: [Self; 9] = [
+        Self::Control,
+        Self::Activation,
+        Self::ActivationGradient,
+        Self::GradientPartial,
+        Self::ShadowGradient,
+        Self::Weights,
+        Self::StateRecovery,
+        Self::StateFill,
+        Self::SeatWeights,
+    ];
+
+    /// The word for it in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Activation => "activation",
+            Self::ActivationGradient => "activation_gradient",
+            Self::GradientPartial => "gradient_partial",
+            Self::ShadowGradient => "shadow_gradient",
+            Self::Weights => "weights",
+            Self::StateRecovery => "state_recovery",
+            Self::StateFill => "state_fill",
+            Self::SeatWeights => "seat_weights",
+        }
+    }
+}
+
+impl Purpose {
+    /// The line it is counted on.
+    #[must_use]
+    pub fn kind(&self) -> TrafficKind {
+        match self {
+            Self::Activation { .. } => TrafficKind::Activation,
+            Self::ActivationGradient { .. } => TrafficKind::ActivationGradient,
+            Self::GradientPartial { .. } => TrafficKind::GradientPartial,
+            Self::ShadowGradient { .. } => TrafficKind::ShadowGradient,
+            Self::Weights { .. } => TrafficKind::Weights,
+            Self::State { reason: StateReason::Recovery, .. } => TrafficKind::StateRecovery,
+            Self::State { reason: StateReason::Fill, .. } => TrafficKind::StateFill,
+            Self::SeatWeights { .. } => TrafficKind::SeatWeights,
+        }
+    }
+}
+
 /// Why state moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StateReason {

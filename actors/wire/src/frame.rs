@@ -15,6 +15,8 @@ pub const MAX_CONTROL_BYTES: usize = 32 << 20;
 pub const MAX_HEADER_BYTES: usize = 512;
 /// Bytes of the length in front of a frame.
 pub const LENGTH_BYTES: usize = 4;
+/// Bytes of a frame that are not postcard.
+pub const OVERHEAD_BYTES: usize = LENGTH_BYTES + VERSION_BYTES;
 const VERSION_BYTES: usize = 2;
 
 /// Why a message cannot become a frame.

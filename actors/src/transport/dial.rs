@@ -1,0 +1,177 @@
+//! The end that dials.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use quinn::{Connection, ConnectionError, RecvStream, SendStream};
+use shoal_wire::control::{self, Hello};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+
+use super::connect::ConnectError;
+use super::hello::{self, GreetError, Greeting};
+use super::link::{self, Link, Running};
+use super::patience::within;
+use super::peer::PeerId;
+use super::pki::SERVER_NAME;
+use super::quic::CloseCode;
+use super::shared::Shared;
+use super::table::{Dialler, Entry};
+use super::watch::Watch;
+
+/// Why a dial did not get through.
+#[derive(Debug)]
+pub(super) enum DialError {
+    /// The other end dials too, and its connection stays: it is about to arrive.
+    Crossing,
+    /// It failed.
+    Failed(ConnectError),
+}
+
+impl From<ConnectError> for DialError {
+    fn from(error: ConnectError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A connection on which both ends have said hello.
+pub(super) struct Ready {
+    connection: Connection,
+    send: SendStream,
+    receive: RecvStream,
+    greeting: Greeting,
+    watch: Watch,
+}
+
+/// The first dial of a slot: tells those who wait.
+pub(super) async fn open(shared: Arc<Shared>, peer: PeerId, address: SocketAddr, hello: Hello, token: u64) {
+    match dial(&shared, peer, address, &hello).await {
+        Ok(ready) => install(&shared, peer, token, ready),
+        Err(DialError::Failed(error)) => shared.table().failed(peer, token, error),
+        Err(DialError::Crossing) => {
+            super::patience::patience(shared.timing.connect).await;
+            let error = ConnectError::NoAnswer { address, waited: shared.timing.connect };
+            shared.table().failed(peer, token, error);
+        }
+    }
+}
+
+/// Puts a connection into its slot and serves it, unless another has taken the slot.
+pub(super) fn install(shared: &Arc<Shared>, peer: PeerId, token: u64, ready: Ready) {
+    let Ready { connection, send, receive, greeting, watch } = ready;
+    let (queue, frames) = mpsc::channel(shared.limits.control_queue);
+    let (told, told_receiver) = watch::channel(false);
+    let link = Arc::new(Link { peer, connection, queue, stop: watch::Sender::new(None) });
+    let entry = Entry { link: Arc::clone(&link), by: Dialler::Here, since: Instant::now(), told: told_receiver };
+    let installed = shared.table().dialled(peer, token, entry);
+    match installed {
+        Some(outcome) => {
+            let running = Running { link, send, receive, queue: frames, hello: greeting.hello, watch, told, outcome };
+            tokio::spawn(link::run(Arc::clone(shared), running));
+        }
+        None => CloseCode::Crossing.close(&link.connection, ""),
+    }
+}
+
+/// One attempt, within the connect timeout.
+pub(super) async fn dial(
+    shared: &Arc<Shared>,
+    peer: PeerId,
+    address: SocketAddr,
+    hello: &Hello,
+) -> Result<Ready, DialError> {
+    let waited = shared.timing.connect;
+    within(waited, attempt(shared, peer, address, hello))
+        .await
+        .unwrap_or(Err(DialError::Failed(ConnectError::NoAnswer { address, waited })))
+}
+
+async fn attempt(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, hello: &Hello) -> Result<Ready, DialError> {
+    let broken = |cause: String| DialError::Failed(ConnectError::Broken { address, cause });
+    // The death-watch first: TCP says at once if nobody listens, QUIC only by silence.
+    let stream = TcpStream::connect(address).await.map_err(|e| match e.kind() {
+        std::io::ErrorKind::ConnectionRefused => ConnectError::NobodyListens { address },
+        _ => ConnectError::Broken { address, cause: e.to_string() },
+    })?;
+    let config = shared.configs.client(shared.tuning.large_packets(address.ip()));
+    let connection = shared
+        .quic
+        .connect_with(config, address, SERVER_NAME)
+        .map_err(|e| broken(e.to_string()))?
+        .await
+        .map_err(|e| failed(address, shared.timing.connect, e))?;
+    let lost = |e: ConnectionError| failed(address, shared.timing.connect, e);
+    let (mut send, mut receive) = connection.open_bi().await.map_err(lost)?;
+    let greeting = hello::encode(&shared.own, hello).map_err(|e| broken(e.to_string()))?;
+    // An error means that the stream is closed, which the write finds out too.
+    let _ = send.set_priority(super::control::PRIORITY);
+    if send.write_all(&greeting).await.is_err() {
+        return Err(lost(connection.closed().await));
+    }
+    let greeting = match hello::read(&mut receive).await {
+        Ok(greeting) => greeting,
+        Err(GreetError::Protocol { theirs }) => {
+            CloseCode::Protocol.close(&connection, &control::VERSION.to_string());
+            return Err(ConnectError::Protocol { address, ours: control::VERSION, theirs }.into());
+        }
+        Err(GreetError::Stream(quinn::ReadExactError::ReadError(_))) => return Err(lost(connection.closed().await)),
+        Err(e @ (GreetError::Magic | GreetError::Decode(_) | GreetError::Stream(_))) => {
+            CloseCode::Unreadable.close(&connection, &e.to_string());
+            return Err(broken(e.to_string()));
+        }
+    };
+    if hello::name_of(&greeting.hello.who) != Some(peer) {
+        let found =
+            hello::name_of(&greeting.hello.who).map_or_else(|| "someone without a name".to_owned(), |p| p.to_string());
+        CloseCode::WrongPeer.close(&connection, &format!("asked for {peer}, found {found}"));
+        return Err(ConnectError::WrongPeer { address, asked: peer, found }.into());
+    }
+    let watch = Watch::dial(shared.own, greeting.instance, address, stream, shared.timing.probe).await;
+    match watch {
+        Ok(watch) => Ok(Ready { connection, send, receive, greeting, watch }),
+        Err(_) => {
+            let cause = format!("its death-watch, TCP {address}, does not answer as the same process");
+            CloseCode::Unreadable.close(&connection, &cause);
+            Err(broken(cause))
+        }
+    }
+}
+
+/// What a lost connection means before both ends have said hello.
+pub(super) fn failed(address: SocketAddr, waited: std::time::Duration, error: ConnectionError) -> DialError {
+    /// QUIC's code for TLS alert 0; the others follow.
+    const CRYPTO: std::ops::Range<u64> = 0x100..0x200;
+    DialError::Failed(match error {
+        ConnectionError::TimedOut => ConnectError::NoAnswer { address, waited },
+        ConnectionError::TransportError(e) if CRYPTO.contains(&u64::from(e.code)) => {
+            ConnectError::Certificate { address, found: e.reason }
+        }
+        ConnectionError::ConnectionClosed(e) if CRYPTO.contains(&u64::from(e.error_code)) => {
+            ConnectError::Certificate {
+                address,
+                found: format!("the other end {}", String::from_utf8_lossy(&e.reason)),
+            }
+        }
+        ConnectionError::ApplicationClosed(close) => {
+            let reason = String::from_utf8_lossy(&close.reason).into_owned();
+            match CloseCode::of(close.error_code) {
+                Some(CloseCode::Crossing | CloseCode::Replaced) => return DialError::Crossing,
+                Some(CloseCode::Protocol) => match reason.parse() {
+                    Ok(theirs) => ConnectError::Protocol { address, ours: control::VERSION, theirs },
+                    Err(_) => ConnectError::Broken { address, cause: reason },
+                },
+                Some(CloseCode::Refused | CloseCode::Goodbye) => ConnectError::Refused { address, reason },
+                Some(CloseCode::WrongPeer | CloseCode::Unreadable) | None => {
+                    ConnectError::Broken { address, cause: reason }
+                }
+            }
+        }
+        other @ (ConnectionError::TransportError(_)
+        | ConnectionError::ConnectionClosed(_)
+        | ConnectionError::VersionMismatch
+        | ConnectionError::Reset
+        | ConnectionError::LocallyClosed
+        | ConnectionError::CidsExhausted) => ConnectError::Broken { address, cause: other.to_string() },
+    })
+}

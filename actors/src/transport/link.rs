@@ -1,0 +1,238 @@
+//! One live connection: what runs on it, and what its end means.
+
+use std::sync::Arc;
+
+use quinn::{ConnectionError, RecvStream, SendStream};
+use shoal_wire::control::{self, Control, Hello};
+use shoal_wire::frame;
+use tokio::sync::{mpsc, watch};
+
+use super::bulk;
+use super::control::{self as stream, Outgoing, ReadEnd};
+use super::patience::within;
+use super::peer::{DownCause, Inbound, PeerId};
+use super::quic::CloseCode;
+use super::restore::restore;
+use super::shared::Shared;
+use super::table::Outcome;
+use super::watch::{Probe, Watch};
+
+/// What the rest of an endpoint uses of a connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) peer: PeerId,
+    pub(super) connection: quinn::Connection,
+    pub(super) queue: mpsc::Sender<Outgoing>,
+    pub(super) stop: watch::Sender<Option<Stop>>,
+}
+
+/// Why this end ends a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    /// The same peer has dialled anew.
+    Replaced,
+    /// The owner says goodbye, with this reason.
+    Goodbye(String),
+}
+
+/// What only the task of a connection uses.
+pub(super) struct Running {
+    pub(super) link: Arc<Link>,
+    pub(super) send: SendStream,
+    pub(super) receive: RecvStream,
+    pub(super) queue: mpsc::Receiver<Outgoing>,
+    pub(super) hello: Hello,
+    pub(super) watch: Watch,
+    pub(super) told: watch::Sender<bool>,
+    pub(super) outcome: watch::Sender<Outcome>,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+enum End {
+    Stopped(Stop),
+    Read(ReadEnd),
+    Died,
+    Lost(ConnectionError),
+}
+
+/// What the owner is told about an end.
+#[derive(Debug)]
+enum Verdict {
+    /// Nothing: it was its own wish.
+    Nothing,
+    /// Gone for good, or a newer connection takes over (`LinkReset`).
+    Gone(DownCause),
+    /// To be restored.
+    Reset,
+}
+
+/// Serves a connection from `PeerUp` to `PeerDown`.
+pub(super) async fn run(shared: Arc<Shared>, running: Running) {
+    let Running { link, send, mut receive, queue, hello, mut watch, told, outcome } = running;
+    let peer = link.peer;
+    let mut stop = link.stop.subscribe();
+    shared.tell(Inbound::PeerUp { peer, hello }).await;
+    outcome.send_replace(Some(Ok(())));
+    drop(outcome);
+
+    let write = stream::write(send, queue, &shared, peer);
+    tokio::pin!(write);
+    let mut written = false;
+    let end = {
+        let bulk = bulk::receive_all(Arc::clone(&shared), link.connection.clone(), peer);
+        let read = stream::read(&mut receive, &shared, peer);
+        let work = async {
+            tokio::select! {
+                biased;
+                stop = stopped(&mut stop) => End::Stopped(stop),
+                end = read => match end {
+                    // The connection knows better why.
+                    ReadEnd::Broken(quinn::ReadExactError::ReadError(quinn::ReadError::ConnectionLost(e))) => End::Lost(e),
+                    end @ (ReadEnd::Goodbye(_) | ReadEnd::Unreadable(_) | ReadEnd::Broken(_)) => End::Read(end),
+                },
+                () = watch.dead() => End::Died,
+                end = async { bulk.await; link.connection.closed().await } => End::Lost(end),
+            }
+        };
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut work => break end,
+                () = &mut write, if !written => written = true,
+            }
+        }
+    };
+    tracing::debug!(node = %peer, ?end, "connection ended");
+    let verdict = match end {
+        End::Stopped(Stop::Goodbye(reason)) => {
+            if !written {
+                goodbye(&shared, &link, &reason, write).await;
+            }
+            CloseCode::Goodbye.close(&link.connection, &reason);
+            Verdict::Nothing
+        }
+        end @ (End::Stopped(Stop::Replaced) | End::Read(_) | End::Died | End::Lost(_)) => {
+            diagnose(&link, &watch, end).await
+        }
+    };
+    let restoring = match verdict {
+        Verdict::Nothing => None,
+        Verdict::Gone(cause) => {
+            if let Some(token) = tell_end(&shared, &link, cause).await {
+                shared.table().told(peer, token);
+            }
+            None
+        }
+        Verdict::Reset => {
+            tell_end(&shared, &link, DownCause::LinkReset).await.and_then(|token| shared.table().reopened(peer, token))
+        }
+    };
+    told.send_replace(true);
+    if let Some(opening) = restoring {
+        restore(&shared, peer, link.connection.remote_address(), opening, watch).await;
+    }
+}
+
+/// Tells the owner, if this link stood for its peer: then comes the token under which its slot is held.
+async fn tell_end(shared: &Shared, link: &Arc<Link>, cause: DownCause) -> Option<u64> {
+    let peer = link.peer;
+    let token = shared.table().ending(peer, link)?;
+    tracing::info!(node = %peer, %cause, "link down");
+    shared.tell(Inbound::PeerDown { peer, cause }).await;
+    Some(token)
+}
+
+async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    match stop.wait_for(Option::is_some).await.map(|stop| stop.clone()) {
+        Ok(Some(stop)) => stop,
+        // The link's owner cannot be gone while the link is served.
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}
+
+/// Lets the queue drain, ends it with a goodbye, and waits until the other end has it; not for long.
+async fn goodbye(shared: &Shared, link: &Link, reason: &str, write: std::pin::Pin<&mut impl Future<Output = ()>>) {
+    let Ok(last) = frame::encode(control::VERSION, frame::MAX_CONTROL_BYTES, &Control::Goodbye(reason.to_owned()))
+    else {
+        return;
+    };
+    let queued = async {
+        // An error means that the writer is gone; then `write` returns.
+        let _ = link.queue.send(Outgoing::Goodbye(last.into())).await;
+        std::future::pending().await
+    };
+    let drained = async {
+        tokio::select! {
+            () = write => {}
+            () = queued => {}
+        }
+    };
+    if within(shared.timing.probe, drained).await.is_none() {
+        tracing::debug!(node = %link.peer, "goodbye not acknowledged");
+    }
+}
+
+/// What an end that this end did not wish means.
+async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
+    match end {
+        End::Stopped(_) => {
+            CloseCode::Replaced.close(&link.connection, "");
+            Verdict::Gone(DownCause::LinkReset)
+        }
+        End::Died => {
+            CloseCode::Goodbye.close(&link.connection, "");
+            Verdict::Gone(DownCause::Died)
+        }
+        End::Read(ReadEnd::Goodbye(reason)) => {
+            CloseCode::Goodbye.close(&link.connection, &reason);
+            Verdict::Gone(DownCause::Closed(reason))
+        }
+        End::Read(ReadEnd::Unreadable(reason)) => unreadable(link, &reason),
+        End::Read(ReadEnd::Broken(error)) => unreadable(link, &error.to_string()),
+        End::Lost(ConnectionError::ApplicationClosed(close)) => match CloseCode::of(close.error_code) {
+            Some(CloseCode::Replaced | CloseCode::Crossing) => Verdict::Reset,
+            Some(
+                CloseCode::Goodbye
+                | CloseCode::Protocol
+                | CloseCode::Refused
+                | CloseCode::WrongPeer
+                | CloseCode::Unreadable,
+            )
+            | None => Verdict::Gone(DownCause::Closed(String::from_utf8_lossy(&close.reason).into_owned())),
+        },
+        End::Lost(
+            ConnectionError::TimedOut
+            | ConnectionError::Reset
+            | ConnectionError::TransportError(_)
+            | ConnectionError::ConnectionClosed(_)
+            | ConnectionError::VersionMismatch
+            | ConnectionError::LocallyClosed
+            | ConnectionError::CidsExhausted,
+        ) => {
+            let mut stop = link.stop.subscribe();
+            let found = tokio::select! {
+                biased;
+                stop = stopped(&mut stop) => match stop {
+                    Stop::Replaced => return Verdict::Gone(DownCause::LinkReset),
+                    Stop::Goodbye(_) => return Verdict::Nothing,
+                },
+                found = watch.probe() => found,
+            };
+            match found {
+                Probe::Dead => Verdict::Gone(DownCause::Died),
+                Probe::Silent => Verdict::Gone(DownCause::Silent),
+                Probe::Alive(_) => Verdict::Reset,
+            }
+        }
+    }
+}
+
+/// A control stream that ends or makes no sense while the connection lives: a mistake of the other end.
+fn unreadable(link: &Link, what: &str) -> Verdict {
+    tracing::error!(node = %link.peer, what, "control stream cannot be read");
+    let reason = format!("its control stream cannot be read: {what}");
+    CloseCode::Unreadable.close(&link.connection, &reason);
+    Verdict::Gone(DownCause::Closed(reason))
+}

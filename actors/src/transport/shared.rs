@@ -1,0 +1,93 @@
+//! What every task of an endpoint uses.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shoal_wire::control::Hello;
+use tokio::sync::mpsc;
+
+use super::config::{Limits, Timing, Tuning};
+use super::counters::Counters;
+use super::fences::Fences;
+use super::instance::Instance;
+use super::link::Link;
+use super::payload::BulkSink;
+use super::peer::{Inbound, PeerId};
+use super::quic::Configs;
+use super::table::Table;
+use super::watch::Desk;
+
+pub(super) struct Shared {
+    pub(super) local: SocketAddr,
+    pub(super) own: Instance,
+    pub(super) limits: Limits,
+    pub(super) timing: Timing,
+    pub(super) tuning: Tuning,
+    pub(super) quic: quinn::Endpoint,
+    pub(super) configs: Configs,
+    pub(super) sink: Arc<dyn BulkSink>,
+    pub(super) inbound: mpsc::Sender<Inbound>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) fences: Fences,
+    pub(super) counters: Counters,
+    table: Mutex<Table<Link>>,
+    hellos: Mutex<HashMap<PeerId, Hello>>,
+    numbers: AtomicU64,
+}
+
+/// The parts that an endpoint is made of.
+pub(super) struct Parts {
+    pub(super) local: SocketAddr,
+    pub(super) own: Instance,
+    pub(super) limits: Limits,
+    pub(super) timing: Timing,
+    pub(super) tuning: Tuning,
+    pub(super) quic: quinn::Endpoint,
+    pub(super) configs: Configs,
+    pub(super) sink: Arc<dyn BulkSink>,
+    pub(super) inbound: mpsc::Sender<Inbound>,
+}
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self {
+            local: parts.local,
+            own: parts.own,
+            limits: parts.limits,
+            timing: parts.timing,
+            tuning: parts.tuning,
+            quic: parts.quic,
+            configs: parts.configs,
+            sink: parts.sink,
+            inbound: parts.inbound,
+            desk: Arc::default(),
+            fences: Fences::default(),
+            counters: Counters::default(),
+            table: Mutex::new(Table::new()),
+            hellos: Mutex::default(),
+            numbers: AtomicU64::new(0),
+        }
+    }
+
+    /// Never held across a wait.
+    pub(super) fn table(&self) -> MutexGuard<'_, Table<Link>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to say to a peer when this end dials.
+    pub(super) fn hellos(&self) -> MutexGuard<'_, HashMap<PeerId, Hello>> {
+        self.hellos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that this endpoint has not used.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands something to the endpoint's owner, when it has room. An owner that is gone wants nothing more.
+    pub(super) async fn tell(&self, inbound: Inbound) {
+        let _ = self.inbound.send(inbound).await;
+    }
+}

@@ -1,0 +1,248 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quinn::VarInt;
+use shoal_plan::ids::{BlockId, Generation, JobId, PieceId};
+use shoal_plan::ledger::Version;
+use shoal_plan::space::Interval;
+use shoal_wire::data::{Header, Purpose, StateReason};
+use shoal_wire::frame;
+
+use super::*;
+
+/// Gives a fresh vector for what it is asked, and counts.
+#[derive(Default)]
+struct Fresh {
+    accepted: AtomicU64,
+    refuse: Mutex<Option<Refused>>,
+}
+
+impl BulkSink for Fresh {
+    fn accept(&self, header: &Header) -> Result<Destination, Refused> {
+        if let Some(refused) = *self.refuse.lock().expect("no panic") {
+            return Err(refused);
+        }
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(vec![f32::NAN; header.elements as usize]))
+    }
+}
+
+fn header(from: u64, step: u64, elements: u64) -> Header {
+    Header {
+        job: JobId(1),
+        generation: Generation { incarnation: 1, number: 3 },
+        from: NodeId(from),
+        step,
+        purpose: Purpose::Weights { piece: PieceId(4) },
+        elements,
+    }
+}
+
+fn values(seed: u64, elements: usize) -> Vec<f32> {
+    (0..elements as u64).map(|i| f32::from_bits(((seed * 2_654_435_761 + i) & 0x7f7f_ffff) as u32)).collect()
+}
+
+async fn bulk_pair() -> (End, End, Arc<Fresh>) {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let sink = Arc::new(Fresh::default());
+    let mut a = End::with(&ca, 1, Arc::new(Fresh::default()), |_| {});
+    let mut b = End::with(&ca, 2, Arc::clone(&sink) as Arc<dyn BulkSink>, |_| {});
+    join(&mut a, &mut b).await;
+    (a, b, sink)
+}
+
+async fn received(end: &mut End) -> (Header, Vec<f32>) {
+    match end.next().await {
+        Inbound::Bulk { header, buffer, .. } => {
+            (header, *buffer.into_any().downcast::<Vec<f32>>().expect("what the sink gave"))
+        }
+        other => panic!("expected a bulk transfer, found {other:?}"),
+    }
+}
+
+const SIZES: [usize; 9] = [0, 1, 3, 117, 4096, 65_537, 1 << 20, (2 << 20) + 1, 3_000_001];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_size_arrives_bit_for_bit_in_both_directions_at_once() {
+    let (mut a, mut b, _) = bulk_pair().await;
+    let mut sends = Vec::new();
+    for (from, to, end) in [(1, 2, &a), (2, 1, &b)] {
+        for (step, size) in SIZES.into_iter().enumerate() {
+            let (endpoint, payload) =
+                (end.endpoint.clone(), Payload::whole(Arc::new(values(from + step as u64, size))));
+            let header = header(from, step as u64, size as u64);
+            sends.push(tokio::spawn(async move { endpoint.send_bulk(worker(to), header, payload).await }));
+        }
+    }
+    for (from, end) in [(2, &mut a), (1, &mut b)] {
+        let mut seen = Vec::new();
+        for _ in SIZES {
+            let (header, got) = received(end).await;
+            let want = values(from + header.step, SIZES[header.step as usize]);
+            assert!(got.iter().map(|x| x.to_bits()).eq(want.iter().map(|x| x.to_bits())), "{}", want.len());
+            seen.push(header.step);
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..SIZES.len() as u64));
+    }
+    for send in sends {
+        assert_eq!(timeout(DEADLINE, send).await.expect("in time").expect("no panic"), Ok(()));
+    }
+    let total: u64 = SIZES.iter().map(|size| 4 * *size as u64).sum();
+    for end in [&a, &b] {
+        let line = end.endpoint.traffic_of(JobId(1)).pop().expect("a line");
+        assert_eq!(line.purpose, "weights");
+        assert_eq!((line.bytes_sent, line.messages_sent), (total, SIZES.len() as u64));
+        assert_eq!((line.bytes_received, line.messages_received), (total, SIZES.len() as u64));
+        assert_eq!(line.framing_sent, line.framing_received);
+    }
+    assert!(a.endpoint.traffic_of(JobId(2)).is_empty());
+}
+
+#[tokio::test]
+async fn ranges_are_sent_one_after_the_other_and_the_buffer_is_free_again() {
+    let (a, mut b, _) = bulk_pair().await;
+    let source = Arc::new(values(9, 1000));
+    let payload = Payload::ranges(Arc::clone(&source) as Arc<dyn BulkSource>, vec![10..20, 500..500, 990..1000, 0..1]);
+    let mut head = header(1, 0, 21);
+    head.purpose = Purpose::State {
+        block: BlockId(1),
+        interval: Interval::new(0, 7),
+        version: Version { step: 0, chain: shoal_plan::ids::Digest::default() },
+        reason: StateReason::Fill,
+    };
+    a.endpoint.send_bulk(worker(2), head.clone(), payload).await.expect("it arrives");
+    let (got_head, got) = received(&mut b).await;
+    assert_eq!(got_head, head);
+    let want: Vec<f32> = [&source[10..20], &source[990..1000], &source[0..1]].concat();
+    assert_eq!(got, want);
+    assert_eq!(Arc::strong_count(&source), 1, "nothing refers to the buffer once the send has returned");
+    assert_eq!(a.endpoint.traffic()[0].purpose, "state_fill");
+}
+
+#[tokio::test]
+async fn a_wrong_length_is_refused_before_it_is_sent() {
+    let (a, _b, _) = bulk_pair().await;
+    let payload = Payload::whole(Arc::new(values(1, 10)));
+    let error = a.endpoint.send_bulk(worker(2), header(1, 0, 11), payload).await;
+    assert_eq!(error, Err(BulkError::Length { header: 11, payload: 10 }));
+}
+
+/// A refused transfer ends with the reason; the connection and later transfers are untouched.
+#[tokio::test]
+async fn a_refusal_stops_one_stream_only() {
+    let (a, mut b, sink) = bulk_pair().await;
+    let large = || Payload::whole(Arc::new(values(1, 8 << 20)));
+    for reason in [Refused::NoRoom, Refused::Stale, Refused::Unknown] {
+        *sink.refuse.lock().expect("no panic") = Some(reason);
+        let error = a.endpoint.send_bulk(worker(2), header(1, 0, 8 << 20), large()).await;
+        assert_eq!(error, Err(BulkError::Refused { peer: worker(2), reason }));
+    }
+    *sink.refuse.lock().expect("no panic") = None;
+    a.endpoint.send_bulk(worker(2), header(1, 1, 8 << 20), large()).await.expect("it arrives");
+    assert_eq!(received(&mut b).await.0.step, 1);
+}
+
+#[tokio::test]
+async fn a_transfer_over_the_bound_is_never_given_a_buffer() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let sink = Arc::new(Fresh::default());
+    let mut a = End::new(&ca, 1);
+    let mut b = End::with(&ca, 2, Arc::clone(&sink) as Arc<dyn BulkSink>, |c| c.limits.bulk_elements = 1 << 20);
+    join(&mut a, &mut b).await;
+    let error =
+        a.endpoint.send_bulk(worker(2), header(1, 0, 6 << 20), Payload::whole(Arc::new(values(1, 6 << 20)))).await;
+    assert_eq!(error, Err(BulkError::Refused { peer: worker(2), reason: Refused::NoRoom }));
+    assert_eq!(sink.accepted.load(Ordering::Relaxed), 0);
+}
+
+/// What a broken or hostile peer may put on a stream: the stream is stopped, the connection lives.
+#[tokio::test]
+async fn malformed_streams_are_stopped() {
+    let (a, mut b, sink) = bulk_pair().await;
+    let connection = a.link(2).connection.clone();
+    let valid = frame::encode(1, frame::MAX_HEADER_BYTES, &header(1, 0, 2)).expect("a frame");
+    let impostor = frame::encode(1, frame::MAX_HEADER_BYTES, &header(3, 0, 2)).expect("a frame");
+    let cases: [(&str, Vec<u8>, Refused); 6] = [
+        ("header over its bound", vec![0xff; 1 << 16], Refused::Header),
+        ("garbage", [&[40u8, 0, 0, 0][..], &[0xab; 40]].concat(), Refused::Header),
+        ("no header", vec![1], Refused::Header),
+        ("another sender's name", [&impostor[..], &[0; 8]].concat(), Refused::Header),
+        ("too few elements", [&valid[..], &[0; 7]].concat(), Refused::Length),
+        ("too many elements", [&valid[..], &vec![0; 1 << 16]].concat(), Refused::Length),
+    ];
+    for (name, bytes, reason) in cases {
+        let mut stream = connection.open_uni().await.expect("a stream");
+        // A stopped stream refuses more; the code is what counts.
+        let _ = stream.write_all(&bytes).await;
+        if reason == Refused::Header && bytes.len() > 1 || bytes.len() > 1 << 16 {
+            let code = timeout(DEADLINE, stream.stopped()).await.expect(name).expect("the connection lives");
+            assert_eq!(code, Some(VarInt::from_u32(reason.code())), "{name}");
+        } else {
+            // Short ones may be acknowledged before they are judged; they must not be delivered.
+            stream.finish().expect("still open");
+        }
+    }
+    a.endpoint.send_bulk(worker(2), header(1, 77, 1), Payload::whole(Arc::new(vec![1.5]))).await.expect("it arrives");
+    assert_eq!(received(&mut b).await.0.step, 77, "nothing malformed was delivered");
+    assert!(sink.accepted.load(Ordering::Relaxed) <= 3);
+}
+
+/// A fence at the sender resets what is under way; the receiver never sees it, and the buffer is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_cancels_transfers_under_way() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let mut a = End::with(&ca, 1, Arc::new(NoBulk), |_| {});
+    let mut b = End::with(&ca, 2, Arc::new(Fresh::default()), |c| c.limits.inbound_queue = 1);
+    join(&mut a, &mut b).await;
+    // The receiver's owner does not read: of many transfers some are always under way.
+    let source: Arc<dyn BulkSource> = Arc::new(values(3, 4 << 20));
+    let sends: Vec<_> = (0..300)
+        .map(|step| {
+            let (endpoint, payload) = (a.endpoint.clone(), Payload::whole(Arc::clone(&source)));
+            tokio::spawn(async move { endpoint.send_bulk(worker(2), header(1, step, 4 << 20), payload).await })
+        })
+        .collect();
+    assert!(matches!(b.next().await, Inbound::Bulk { .. }));
+    let next = Generation { incarnation: 1, number: 4 };
+    a.endpoint.fence(JobId(1), next);
+    let mut fenced = 0;
+    for send in sends {
+        match timeout(DEADLINE, send).await.expect("a fence ends every wait").expect("no panic") {
+            Ok(()) => {}
+            Err(BulkError::Fenced) => fenced += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(fenced > 0);
+    let late = a.endpoint.send_bulk(worker(2), header(1, 0, 1), Payload::whole(Arc::new(vec![1.0]))).await;
+    assert_eq!(late, Err(BulkError::Fenced), "an older generation stays out");
+    let mut newer = header(1, 999, 1);
+    newer.generation = next;
+    let send = a.endpoint.send_bulk(worker(2), newer, Payload::whole(Arc::new(vec![1.0])));
+    let arrives = async { while received(&mut b).await.0.step != 999 {} };
+    let (sent, ()) = tokio::join!(send, arrives);
+    assert_eq!(sent, Ok(()));
+    timeout(DEADLINE, async {
+        while Arc::strong_count(&source) > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("a reset transfer lets go of its buffer");
+}
+
+/// A fence at the receiver refuses what was under way and what comes later.
+#[tokio::test]
+async fn a_fence_at_the_receiver_refuses_the_old_generation() {
+    let (a, mut b, sink) = bulk_pair().await;
+    b.endpoint.fence(JobId(1), Generation { incarnation: 2, number: 0 });
+    let old =
+        a.endpoint.send_bulk(worker(2), header(1, 0, 8 << 20), Payload::whole(Arc::new(values(1, 8 << 20)))).await;
+    assert_eq!(old, Err(BulkError::Refused { peer: worker(2), reason: Refused::Stale }));
+    assert_eq!(sink.accepted.load(Ordering::Relaxed), 0, "the sink is not even asked");
+    let mut other_job = header(1, 5, 1);
+    other_job.job = JobId(2);
+    a.endpoint.send_bulk(worker(2), other_job, Payload::whole(Arc::new(vec![1.0]))).await.expect("it arrives");
+    assert_eq!(received(&mut b).await.0.job, JobId(2));
+}

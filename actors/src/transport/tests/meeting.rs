@@ -1,0 +1,62 @@
+use super::*;
+
+/// Both dial at once, many times over: one connection each time, and both directions of it work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crossing_dials_become_one_connection() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let (mut a, mut b) = (End::new(&ca, 1), End::new(&ca, 2));
+    for round in 0..20 {
+        let (to_b, to_a) = (a.endpoint.clone(), b.endpoint.clone());
+        let (at_a, at_b) = (a.address(), b.address());
+        let dials =
+            async { tokio::join!(to_b.connect(worker(2), at_b, hello(1)), to_a.connect(worker(1), at_a, hello(2))) };
+        let (dials, up_a, up_b) = tokio::join!(dials, a.up(), b.up());
+        assert_eq!(dials, (Ok(()), Ok(())), "round {round}");
+        assert_eq!((up_a, up_b), (worker(2), worker(1)));
+        a.endpoint.send(worker(2), &heartbeat(round)).expect("connected");
+        b.endpoint.send(worker(1), &heartbeat(round)).expect("connected");
+        assert_eq!((a.heard().await, b.heard().await), (round, round));
+        a.endpoint.disconnect(worker(2), "next round");
+        assert_eq!(b.down().await, DownCause::Closed("next round".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_second_connect_finds_the_first() {
+    let (a, b) = pair().await;
+    assert_eq!(a.connect(&b).await, Ok(()));
+    assert_eq!(b.connect(&a).await, Ok(()));
+    assert_eq!(a.endpoint.peers(), [worker(2)]);
+}
+
+/// The connection breaks while both processes live: both say so, the dialler dials again, and it works as before.
+#[tokio::test]
+async fn a_broken_link_comes_back() {
+    let (mut a, mut b) = pair().await;
+    for (round, breaker) in [1, 2, 1].into_iter().enumerate() {
+        let link = if breaker == 1 { a.link(2) } else { b.link(1) };
+        quic::CloseCode::Replaced.close(&link.connection, "a fault");
+        drop(link);
+        let at_a = async { (a.down().await, a.up().await) };
+        let at_b = async { (b.down().await, b.up().await) };
+        let (at_a, at_b) = tokio::join!(at_a, at_b);
+        assert_eq!(at_a, (DownCause::LinkReset, worker(2)), "round {round}");
+        assert_eq!(at_b, (DownCause::LinkReset, worker(1)), "round {round}");
+        a.endpoint.send(worker(2), &heartbeat(5)).expect("connected");
+        assert_eq!(b.heard().await, 5);
+    }
+}
+
+/// The far end lost its state of the connection (it was told to forget) and dials anew: the old link gives way.
+#[tokio::test]
+async fn a_newer_dial_of_the_same_peer_replaces_the_link() {
+    let (mut a, mut b) = pair().await;
+    assert!(a.endpoint.shared().table().drop_peer(worker(2)).is_some());
+    let connect = a.connect(&b);
+    let (connected, told) = tokio::join!(connect, async { (b.down().await, b.up().await) });
+    assert_eq!(connected, Ok(()));
+    assert_eq!(told, (DownCause::LinkReset, worker(1)));
+    assert_eq!(a.up().await, worker(2));
+    a.endpoint.send(worker(2), &heartbeat(3)).expect("connected");
+    assert_eq!(b.heard().await, 3);
+}
