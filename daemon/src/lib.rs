@@ -3,6 +3,7 @@
 //! [`run`] is the one entry; `shoald` and `shoalctl` both call it. [`role`] says what a process can be, [`cluster`] where it
 //! lives, [`store`] what a coordinator keeps, [`http`] what it serves.
 
+pub mod bench;
 pub mod cli;
 pub mod cluster;
 mod coordinator;

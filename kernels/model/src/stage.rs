@@ -256,16 +256,21 @@ impl StageModel {
         Ok(loss)
     }
 
-    /// The logits of a micro-batch that waits for its loss.
-    #[cfg(test)]
-    pub(crate) fn logits(&self, device: &Device, batch: &MicroBatch) -> Buffer {
-        let flight = &self.flights[&batch.index];
-        let (Some(Block::Head(head)), Some(Kept::Input(x))) = (self.blocks.last(), flight.kept.last()) else {
-            panic!("only the last stage has logits")
+    /// Last stage: the logits `[samples, context, vocab]` of a micro-batch that waits for its loss, and goes on waiting.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    ///
+    /// # Panics
+    /// If this is not the last stage, or the micro-batch's forward pass did not come before.
+    pub fn logits(&self, device: &Device, batch: &MicroBatch) -> Result<Buffer, ModelError> {
+        let Self { arena, weights, sizes, blocks, flights, .. } = self;
+        let flight = flights.get(&batch.index).expect("SM-2 (forward before logits)");
+        let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.last()) else {
+            panic!("SM-2 (the last stage has logits until the loss): {}", batch.index)
         };
-        let Self { arena, weights, sizes, .. } = self;
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
-        head.predict(&scope, x).expect("tests have room")
+        head.predict(&scope, x).map_err(|source| ModelError::Loss { source })
     }
 
     /// Differentiates the stage at a micro-batch and adds the parameters' gradient to the lane's sum. Takes the gradient of the

@@ -68,8 +68,7 @@ impl Head {
         Ok(logits)
     }
 
-    /// Logits alone, for tests of parity.
-    #[cfg(test)]
+    /// Logits alone.
     pub(crate) fn predict(&self, scope: &Scope<'_>, x: &Buffer) -> Result<Buffer, ArenaError> {
         let mut ln_f = scope.per_row(Tag::Temporary, 2)?;
         let normed = self.ln_f.forward(scope, self.block, x, &mut ln_f)?;

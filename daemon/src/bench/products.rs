@@ -1,0 +1,73 @@
+//! The rate of matrix products at the shapes of a model: what training could reach if it did nothing else.
+
+use std::time::Instant;
+
+use shoal_config::spec::Gpt2Spec;
+use shoal_kernels::{Arena, ArenaError, Buffer, Device, Layout, Linear, Tag};
+
+/// Side of the square product that is measured beside the model's own.
+const SQUARE: usize = 2048;
+
+/// The products to measure, with room for the largest.
+pub(super) struct Products {
+    shapes: Vec<Linear>,
+    x: Buffer,
+    weight: Buffer,
+    y: Buffer,
+    /// Best GFLOP/s of each shape so far.
+    best: Vec<f64>,
+}
+
+impl Products {
+    /// The forward products of `model` over `rows` tokens, and 2048 cubed.
+    pub(super) fn new(device: &Device, arena: &Arena, model: &Gpt2Spec, rows: usize) -> Result<Self, ArenaError> {
+        let (width, vocab) = (model.width as usize, model.vocab as usize);
+        let shape = |inputs, outputs, layout| Linear { rows, inputs, outputs, layout };
+        let shapes = vec![
+            shape(width, 3 * width, Layout::OutIn),
+            shape(width, width, Layout::InOut),
+            shape(width, 4 * width, Layout::OutIn),
+            shape(4 * width, width, Layout::InOut),
+            shape(width, vocab, Layout::OutIn),
+            Linear { rows: SQUARE, inputs: SQUARE, outputs: SQUARE, layout: Layout::InOut },
+        ];
+        let room = |elements: fn(&Linear) -> usize| {
+            let mut buffer = arena.alloc(Tag::Temporary, shapes.iter().map(elements).max().unwrap_or(0))?;
+            // Neither zeros nor subnormals: products of ordinary size.
+            device.fill(buffer.view_mut(), 0.37);
+            Ok(buffer)
+        };
+        Ok(Self {
+            x: room(|s| s.rows * s.inputs)?,
+            weight: room(|s| s.inputs * s.outputs)?,
+            y: room(|s| s.rows * s.outputs)?,
+            best: vec![0.0; shapes.len()],
+            shapes,
+        })
+    }
+
+    /// Measures every shape once more.
+    pub(super) fn measure(&mut self, device: &Device) {
+        let Self { shapes, x, weight, y, best } = self;
+        for (shape, best) in shapes.iter().zip(best) {
+            let Linear { rows, inputs, outputs, .. } = *shape;
+            let start = Instant::now();
+            device.enter(|| {
+                device.linear(
+                    y.view_mut().range(0..rows * outputs),
+                    x.view().range(0..rows * inputs),
+                    weight.view().range(0..inputs * outputs),
+                    None,
+                    *shape,
+                );
+            });
+            let gflop = 2e-9 * (rows * inputs * outputs) as f64;
+            *best = best.max(gflop / start.elapsed().as_secs_f64());
+        }
+    }
+
+    /// The best rate of any shape.
+    pub(super) fn ceiling(&self) -> f64 {
+        self.best.iter().copied().fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,137 @@
+//! `shoalctl bench train`: a preset's model trained in one process, without a cluster.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use shoal_config::JobSpec;
+use shoal_config::spec::{Gpt2Spec, ModelSpec};
+use shoal_exact::philox::philox;
+use shoal_kernels::{Arena, ArenaError, Budget, Device, Tier};
+use shoal_model::ModelError;
+use shoal_model::solo::Solo;
+use shoal_plan::batch::context;
+use shoal_plan::ids::Digest;
+use shoal_plan::job::{DataFacts, Job};
+
+use super::products::Products;
+use super::resident;
+
+/// Training is measured for at least this long, and at least [`STEPS`] steps.
+const SPAN: Duration = Duration::from_secs(10);
+/// Least number of measured steps.
+const STEPS: u32 = 5;
+/// The arena's cap: a bound for mistakes, not a budget.
+const CAP: u64 = 16 << 30;
+
+/// What `bench train` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainReport {
+    /// Tokens trained a second, the first step apart.
+    pub tokens_per_second: f64,
+    /// Model arithmetic of these tokens, see [`flop_per_token`], in 10^9 a second.
+    pub gflops: f64,
+    /// Best rate of the model's own matrix products and 2048 cubed, measured between the steps.
+    pub ceiling_gflops: f64,
+    /// `gflops / ceiling_gflops`.
+    pub share_of_ceiling: f64,
+    /// The most memory that this process had resident at once, in MiB.
+    pub peak_rss_mb: f64,
+    /// The first step, in seconds: memory is taken from the system in it.
+    pub first_step_s: f64,
+}
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// No room for the device.
+    #[error("no room for the device's scratch memory")]
+    Device(#[source] ArenaError),
+    /// No room for the products.
+    #[error("no room for the matrix products")]
+    Products(#[source] ArenaError),
+    /// The model could not be made or trained.
+    #[error("the model could not be trained")]
+    Train(#[source] ModelError),
+    /// The system does not say how much memory is resident.
+    #[error("peak memory is unknown")]
+    Resident(#[source] std::io::Error),
+}
+
+/// Trains the model of `spec` on pseudo-random tokens with `threads` threads and measures it, with its optimizer, against
+/// the matrix products that it is made of. Takes some 12 seconds.
+///
+/// # Errors
+/// If memory runs out, or the system does not report it.
+pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> {
+    let ModelSpec::Gpt2(model) = &spec.model;
+    let context = context(spec);
+    let tokens_of_step = u64::from(spec.train.global_batch) * context;
+    let data = DataFacts { digest: Digest::default(), train_tokens: tokens_of_step * 64, validation_tokens: 0 };
+    let job = Job { spec: spec.clone(), data };
+    let arena = Arena::new(Tier::Device, CAP, &Budget::new(CAP));
+    let device = Device::cpu(threads, &arena).map_err(BenchError::Device)?;
+    let mut solo = Solo::new(&device, &arena, &job).map_err(BenchError::Train)?;
+    let rows = u64::from(spec.train.micro_batch.min(spec.train.global_batch)) * context;
+    let mut products = Products::new(&device, &arena, model, rows as usize).map_err(BenchError::Products)?;
+    let mut window = |sample| noise(sample, context, model.vocab);
+    let mut step = || -> Result<Duration, BenchError> {
+        let start = Instant::now();
+        device.enter(|| solo.step(&device, &mut window)).map_err(BenchError::Train)?;
+        Ok(start.elapsed())
+    };
+
+    let first = step()?;
+    products.measure(&device);
+    let (mut span, mut steps) = (Duration::ZERO, 0);
+    while span < SPAN || steps < STEPS {
+        span += step()?;
+        steps += 1;
+        products.measure(&device);
+    }
+    let tokens_per_second = (u64::from(steps) * tokens_of_step) as f64 / span.as_secs_f64();
+    let gflops = 1e-9 * tokens_per_second * flop_per_token(model) as f64;
+    let ceiling_gflops = products.ceiling();
+    Ok(TrainReport {
+        tokens_per_second,
+        gflops,
+        ceiling_gflops,
+        share_of_ceiling: gflops / ceiling_gflops,
+        peak_rss_mb: resident::peak_mib().map_err(BenchError::Resident)?,
+        first_step_s: first.as_secs_f64(),
+    })
+}
+
+/// Floating-point operations of forward and backward for a token: 6 a parameter outside the two tables, 6 an element of the
+/// tied head, and 12 x layers x context x width for attention (Chowdhery et al., "PaLM", appendix B; the causal mask is not
+/// taken off).
+#[must_use]
+pub(super) fn flop_per_token(model: &Gpt2Spec) -> u64 {
+    let (layers, width, context) = (u64::from(model.layers), u64::from(model.width), u64::from(model.context));
+    let layer = 12 * width * width + 13 * width;
+    let parameters = layers * layer + 2 * width;
+    6 * parameters + 6 * u64::from(model.vocab) * width + 12 * layers * context * width
+}
+
+/// `context + 1` pseudo-random tokens.
+fn noise(sample: u64, context: u64, vocab: u32) -> Vec<u16> {
+    (0..=context).map(|at| (philox(1, [sample, at])[0] % u64::from(vocab.min(1 << 16))) as u16).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_plan::blocks::ModelTable;
+
+    use super::*;
+
+    /// The count by formula is the count by table.
+    #[test]
+    fn parameters_outside_the_tables_are_those_of_the_table() {
+        let spec = shoal_config::preset("bench-s", "/".as_ref()).expect("a preset");
+        let ModelSpec::Gpt2(model) = &spec.model;
+        let table = ModelTable::of(&spec.model);
+        let tables: u64 = table.blocks[0].params.iter().map(|p| p.interval.len()).sum();
+        let attention = 12 * 6 * 256 * 384;
+        let head = 6 * 256 * 384;
+        assert_eq!(flop_per_token(model), 6 * (table.parameters() - tables) + head + attention);
+    }
+}

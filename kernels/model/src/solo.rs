@@ -1,0 +1,257 @@
+//! A job in one place: the whole model as one stage, its whole state beside it, no daemon, no pieces.
+//!
+//! It draws the same samples, sums the same lanes, makes the same ledger and applies the same updates as a cluster, so it
+//! is what a cluster's state is compared with, and what a bench measures.
+
+use std::sync::Arc;
+
+use shoal_exact::ExactSum;
+use shoal_kernels::{AdamW, Arena, ArenaError, Buffer, Device, LossSum, SquareSum, Tag};
+use shoal_plan::batch::{MicroBatch, context, micro_batches, validation_micro_batches};
+use shoal_plan::blocks::{BlockTable, ModelTable};
+use shoal_plan::commit::{StepReport, entry};
+use shoal_plan::digest::{PieceLeaves, STATE_KINDS, assemble, leaves};
+use shoal_plan::ids::{BlockId, Digest, Lane, MicroBatch as MicroBatchId};
+use shoal_plan::job::Job;
+use shoal_plan::ledger::{LedgerEntry, Update, Version};
+use shoal_plan::protocol::{self, Norm};
+use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
+
+use crate::{Input, ModelError, Phase, StageModel, init};
+
+/// A job in one place.
+pub struct Solo {
+    job: Job,
+    table: Arc<ModelTable>,
+    model: StageModel,
+    state: Vec<Held>,
+    version: Version,
+    /// Updates applied so far.
+    time: u64,
+}
+
+/// One block's state.
+struct Held {
+    weight: Buffer,
+    moment1: Buffer,
+    moment2: Buffer,
+}
+
+impl Solo {
+    /// The job at version 0, initialised from its seed.
+    ///
+    /// # Errors
+    /// If the arena has no room.
+    pub fn new(device: &Device, arena: &Arena, job: &Job) -> Result<Self, ModelError> {
+        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let (blocks, lanes) = (table.blocks.len() as u32, job.spec.parallel.virtual_replicas);
+        let model = StageModel::new(arena, &job.spec, Arc::clone(&table), 0..blocks, 0..lanes)?;
+        let state = table.blocks.iter().map(|block| {
+            Held::new(arena, block.len as usize).map_err(|source| ModelError::Weights { block: block.id, source })
+        });
+        let version = Version { step: 0, chain: job.genesis() };
+        let state = state.collect::<Result<_, _>>()?;
+        let mut solo = Self { job: job.clone(), model, state, version, time: 0, table };
+        for block in &Arc::clone(&solo.table).blocks {
+            let interval = Interval::new(0, block.len);
+            let mut values = vec![0.0; block.len as usize];
+            init::fill(&solo.table, &job.spec, block.id, interval, &mut values);
+            solo.write_weights(device, block.id, interval, &values);
+        }
+        Ok(solo)
+    }
+
+    /// Overwrites weights, e.g. with a model to go on from.
+    ///
+    /// # Panics
+    /// If the interval is not part of the block, or there is not one value an element.
+    pub fn write_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
+        let held = &mut self.state[block.0 as usize];
+        device.upload(held.weight.view_mut().range(interval.range()), values);
+        self.model.write_weights(device, block, interval, values);
+    }
+
+    /// Trains one step. `window` gives the `context + 1` tokens of a sample.
+    ///
+    /// # Errors
+    /// If memory runs out, or a token is outside the vocabulary.
+    pub fn step(
+        &mut self,
+        device: &Device,
+        window: &mut dyn FnMut(u64) -> Vec<u16>,
+    ) -> Result<LedgerEntry, ModelError> {
+        let step = self.version.step + 1;
+        let lanes = 0..self.job.spec.parallel.virtual_replicas;
+        let mut loss = LossSum::ZERO;
+        for batch in micro_batches(&self.job, step, lanes) {
+            loss.merge(&self.score(device, Phase::Train { step }, &batch, window)?);
+            self.model.backward(device, &batch, None)?;
+        }
+        let gradients: Vec<Arc<Buffer>> =
+            self.table.blocks.iter().map(|block| gradient(&mut self.model, device, &self.table, block)).collect();
+        self.model.finish_step();
+        let norm = gradients.iter().fold(SquareSum::ZERO, |mut sum, gradient| {
+            sum.merge(&device.sum_of_squares(gradient.view()));
+            sum
+        });
+        let loss = protocol::LossSum { loss: checked(loss.sum, loss.finite), tokens: loss.tokens };
+        let report = StepReport { norm: checked(norm.sum, norm.finite), loss };
+        let entry = entry(&self.job, self.version, self.time, &report);
+        self.apply(device, &entry, &gradients);
+        (self.version, self.time) = (entry.version(), entry.optimizer_time);
+        Ok(entry)
+    }
+
+    /// The summed loss of the job's validation samples.
+    ///
+    /// # Errors
+    /// If memory runs out, or a token is outside the vocabulary.
+    pub fn evaluate(
+        &mut self,
+        device: &Device,
+        window: &mut dyn FnMut(u64) -> Vec<u16>,
+    ) -> Result<LossSum, ModelError> {
+        let mut loss = LossSum::ZERO;
+        for batch in validation_micro_batches(&self.job, 0..self.job.spec.parallel.virtual_replicas) {
+            loss.merge(&self.score(device, Phase::Evaluate, &batch, window)?);
+        }
+        Ok(loss)
+    }
+
+    /// Logits `[samples, context, vocab]` of tokens `[samples, context]`.
+    ///
+    /// # Errors
+    /// If memory runs out, or a token is outside the vocabulary.
+    ///
+    /// # Panics
+    /// If the tokens do not fill whole samples.
+    pub fn logits(&mut self, device: &Device, tokens: &[u16]) -> Result<Buffer, ModelError> {
+        let context = context(&self.job.spec) as usize;
+        assert_eq!(tokens.len() % context, 0, "SO-5 (whole samples)");
+        let batch = MicroBatch {
+            index: MicroBatchId(0),
+            lane: Lane(0),
+            first_of_lane: true,
+            last_of_lane: true,
+            samples: vec![0; tokens.len() / context],
+        };
+        self.model.forward(device, Phase::Evaluate, &batch, Input::Tokens(tokens))?;
+        let logits = self.model.logits(device, &batch);
+        self.model.abort();
+        logits
+    }
+
+    /// Committed steps and the chain that led there.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// One kind of one block's state, where the host can see it.
+    ///
+    /// # Panics
+    /// If a gradient is asked for: it is not state.
+    #[must_use]
+    pub fn read(&self, kind: Kind, block: BlockId) -> Option<&[f32]> {
+        let held = &self.state[block.0 as usize];
+        let buffer = match kind {
+            Kind::Weight => &held.weight,
+            Kind::Moment1 => &held.moment1,
+            Kind::Moment2 => &held.moment2,
+            Kind::Grad => panic!("SO-1 (state is weights and moments): a gradient was asked for"),
+        };
+        buffer.host_visible()
+    }
+
+    /// The digest of the state, as `shoal_plan::digest` defines it; `None` if the host cannot see the state.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        let mut pieces = Vec::new();
+        for kind in STATE_KINDS {
+            for block in &self.table.blocks {
+                let interval = Interval::new(0, block.len);
+                let leaves = leaves(block, interval, self.read(kind, block.id)?);
+                pieces.push(PieceLeaves { block: block.id, interval, kind, leaves });
+            }
+        }
+        Some(assemble(&self.table, &pieces).expect("SO-2 (every block was hashed whole)"))
+    }
+
+    fn score(
+        &mut self,
+        device: &Device,
+        phase: Phase,
+        batch: &MicroBatch,
+        window: &mut dyn FnMut(u64) -> Vec<u16>,
+    ) -> Result<LossSum, ModelError> {
+        let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+        for &sample in &batch.samples {
+            let tokens = window(sample);
+            inputs.extend_from_slice(&tokens[..tokens.len() - 1]);
+            targets.extend_from_slice(&tokens[1..]);
+        }
+        self.model.forward(device, phase, batch, Input::Tokens(&inputs))?;
+        self.model.loss(device, batch, &targets)
+    }
+
+    fn apply(&mut self, device: &Device, entry: &LedgerEntry, gradients: &[Arc<Buffer>]) {
+        let Update::Apply(scalars) = entry.update else { return };
+        let optimizer = self.job.spec.train.optimizer;
+        let scalars = AdamW {
+            scale: f32::from_bits(scalars.scale),
+            decay: f32::from_bits(scalars.decay),
+            step_size: f32::from_bits(scalars.step_size),
+            root_correction: f32::from_bits(scalars.root_correction),
+            beta1: optimizer.beta1,
+            beta2: optimizer.beta2,
+            epsilon: optimizer.epsilon,
+        };
+        for ((block, held), gradient) in self.table.blocks.iter().zip(&mut self.state).zip(gradients) {
+            for param in &block.params {
+                let range = param.interval.range();
+                device.adamw(
+                    held.weight.view_mut().range(range.clone()),
+                    (held.moment1.view_mut().range(range.clone()), held.moment2.view_mut().range(range.clone())),
+                    gradient.view().range(range),
+                    &scalars,
+                    param.decay,
+                );
+            }
+            self.model.copy_weights(device, block.id, Interval::new(0, block.len), held.weight.view());
+        }
+    }
+}
+
+impl Held {
+    fn new(arena: &Arena, elements: usize) -> Result<Self, ArenaError> {
+        Ok(Self {
+            weight: arena.alloc_zeroed(Tag::Weight, elements)?,
+            moment1: arena.alloc_zeroed(Tag::Moment, elements)?,
+            moment2: arena.alloc_zeroed(Tag::Moment, elements)?,
+        })
+    }
+}
+
+/// A block's gradient over all lanes, the head's part added to its own.
+fn gradient(model: &mut StageModel, device: &Device, table: &ModelTable, block: &BlockTable) -> Arc<Buffer> {
+    let mut sum = whole(model, GradUnit { block: block.id, part: GradPart::Own });
+    let (tied, interval) = table.tied();
+    if block.id == tied {
+        let head = whole(model, GradUnit { block: tied, part: GradPart::TiedHead });
+        let own = Arc::get_mut(&mut sum).expect("SO-3 (a sum that was taken is nobody else's)");
+        device.add_into(own.view_mut().range(interval.range()), head.view());
+    }
+    sum
+}
+
+/// The one sum of a contribution when all lanes are here.
+fn whole(model: &mut StageModel, unit: GradUnit) -> Arc<Buffer> {
+    let mut sums = model.take_gradient(unit);
+    let sum = sums.pop().expect("SO-4 (all lanes are one subtree)");
+    assert!(sums.is_empty(), "SO-4 (all lanes are one subtree)");
+    sum.sum
+}
+
+fn checked(sum: ExactSum, finite: bool) -> Norm {
+    if finite { Norm::Finite(sum) } else { Norm::NotFinite }
+}
