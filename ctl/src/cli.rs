@@ -76,6 +76,8 @@ pub enum Verb {
     Export(Export),
     /// Show what every device of a job held, sent and computed.
     Report(JobName),
+    /// Show the plan of a job file for a number of nodes; needs no cluster.
+    Plan(PlanArgs),
     /// Let a worker hand over what it holds and leave.
     Drain(NodeName),
     /// Make a fault on purpose.
@@ -228,6 +230,9 @@ pub struct PlanArgs {
     /// What the arenas of a node may hold.
     #[arg(long, value_name = "SIZE", default_value = "2GiB")]
     pub memory: Bytes,
+    /// Compute threads of a node.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
 }
 
 /// Faults on purpose.

@@ -19,6 +19,7 @@ mod init;
 mod list;
 mod nodes;
 mod pause;
+mod plan;
 mod report;
 mod resume;
 mod status;
@@ -72,6 +73,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Digest(args) => digest::run(context, &args),
         Verb::Export(args) => export::run(context, &args),
         Verb::Report(args) => report::run(context, &args),
+        Verb::Plan(args) => plan::run(context, &args),
         Verb::Drain(args) => drain::run(context, &args),
         Verb::Chaos(args) => chaos::run(context, args),
         Verb::Demo(args) => demo::run(context, &args),

@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 15] = [
+const MEANT: [(&str, &str); 16] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     ("up --nodes 4", "Up(Up { nodes: 4, memory: Bytes(2147483648), threads: 1, http_port: 0, timeout: 30s })"),
     (
@@ -36,6 +36,10 @@ const MEANT: [(&str, &str); 15] = [
     (
         "export j1 --to out",
         r#"Export(Export { job: "j1", target: ExportTarget { to: Some("out"), state: None }, at: None, timeout: 300s })"#,
+    ),
+    (
+        "plan a.toml --nodes 4 --memory 1GiB",
+        r#"Plan(PlanArgs { file: "a.toml", nodes: 4, memory: Bytes(1073741824), threads: 1 })"#,
     ),
     ("drain w2", r#"Drain(NodeName { node: "w2" })"#),
     ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),

@@ -1,0 +1,98 @@
+//! `plan`: what a job would look like on so many nodes; needs no cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use shoal_config::{JobSpec, job};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::draw::{self, Summary};
+use shoal_plan::engine::Offer;
+use shoal_plan::ids::{Digest, NodeId};
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::planner::{Held, NoPlan, make_plan};
+
+use super::Context;
+use crate::cli::PlanArgs;
+use crate::failure::{Failure, Verdict};
+use crate::output::Show;
+use crate::output::units::count;
+
+/// A plan with what it is for.
+#[derive(Serialize)]
+pub(super) struct Drawn {
+    job: String,
+    parameters: u64,
+    /// Why this layout.
+    reason: String,
+    #[serde(flatten)]
+    summary: Summary,
+    #[serde(skip)]
+    text: String,
+}
+
+pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure> {
+    let spec = job::read(&args.file)?;
+    let offer = Offer { budget_bytes: args.memory.0, threads: args.threads, class: "any".to_owned() };
+    let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
+    let drawn = draw(spec, &members)
+        .map_err(|error| Failure::Usage(format!("{}: no plan is possible: {error}", args.file.display())))?;
+    context.format.print(&drawn)?;
+    Ok(Verdict::True)
+}
+
+fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPlan> {
+    // A layout does not depend on what is in the data, so the data need not be there.
+    let data = DataFacts { digest: Digest::default(), train_tokens: 0, validation_tokens: 0 };
+    let job = Job { spec, data };
+    let table = ModelTable::of(&job.spec.model);
+    let planned = make_plan(&job, &table, members, &BTreeSet::new(), &Held::none())?;
+    Ok(Drawn {
+        job: job.spec.name.clone(),
+        parameters: table.parameters(),
+        reason: planned.reason,
+        summary: draw::summary(&planned.plan, &job, &table, members),
+        text: draw::text(&planned.plan, &job, &table, members),
+    })
+}
+
+impl Show for Drawn {
+    fn show(&self) -> String {
+        format!("{}: {} parameters\n{}\n\n{}", self.job, count(self.parameters), self.reason, self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn members(nodes: u64, budget_bytes: u64) -> BTreeMap<NodeId, Offer> {
+        let offer = Offer { budget_bytes, threads: 1, class: "any".to_owned() };
+        (1..=nodes).map(|node| (NodeId(node), offer.clone())).collect()
+    }
+
+    fn demo() -> JobSpec {
+        shoal_config::preset("demo", Path::new("/no/such/data")).expect("known preset")
+    }
+
+    #[test]
+    fn it_is_drawn_for_people_and_listed_for_programs() {
+        let drawn = draw(demo(), &members(4, 2 << 30)).expect("a plan");
+        let text = drawn.show();
+        assert!(text.contains("pipeline 2 x data 2, 1f1b, 4 nodes"), "{text}");
+        assert!(text.contains("bubble"), "{text}");
+        let json = serde_json::to_value(&drawn).expect("plain data");
+        assert_eq!(
+            (json["stages"].as_array().map(Vec::len), json["nodes"].as_array().map(Vec::len)),
+            (Some(2), Some(4))
+        );
+        assert_eq!(json["parameters"], drawn.parameters);
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_says_by_how_much() {
+        let error = draw(demo(), &members(1, 1 << 20)).map(|drawn| drawn.text).expect_err("no room");
+        assert!(error.to_string().contains("give nodes more memory"), "{error}");
+    }
+}
