@@ -21,139 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use budget::Budget;
 pub use buffer::Buffer;
+pub use error::ArenaError;
+pub use names::{Tag, Tier};
 pub use view::{View, ViewMut};
 
 use block::Block;
-
-/// Where an arena's memory counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tier {
-    /// What a device computes in. On a processor: a capped arena of its own, with real copies in and out.
-    Device,
-    /// The host's memory.
-    Host,
-}
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tag {
-    /// Parameters.
-    Weight,
-    /// Gradient accumulators and summed gradients.
-    Gradient,
-    /// Optimizer moments.
-    Moment,
-    /// What flows from block to block.
-    Activation,
-    /// What a forward pass keeps for its backward pass.
-    Stash,
-    /// Arrived or leaving.
-    Communication,
-    /// Input samples.
-    Data,
-    /// Lives within one operation or one block's pass.
-    Temporary,
-}
-
-impl Tag {
-    /// Every tag.
-    pub const ALL: [Self; 8] = [
-        Self::Weight,
-        Self::Gradient,
-        Self::Moment,
-        Self::Activation,
-        Self::Stash,
-        Self::Communication,
-        Self::Data,
-        Self::Temporary,
-    ];
-
-    /// As printed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Weight => "weight",
-            Self::Gradient => "gradient",
-            Self::Moment => "moment",
-            Self::Activation => "activation",
-            Self::Stash => "stash",
-            Self::Communication => "communication",
-            Self::Data => "data",
-            Self::Temporary => "temporary",
-        }
-    }
-}
-
-impl Tier {
-    /// As printed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Host => "host",
-        }
-    }
-}
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A request that was not met. Nothing was taken.
-#[derive(Debug, thiserror::Error)]
-pub enum ArenaError {
-    /// Over the arena's own cap.
-    #[error("{tier} arena is full: asked for {bytes} bytes of {tag}, {live} of {cap} bytes are in use")]
-    OverCap {
-        /// The arena's tier.
-        tier: Tier,
-        /// What for.
-        tag: Tag,
-        /// Footprint asked for.
-        bytes: u64,
-        /// Bytes alive in this arena.
-        live: u64,
-        /// The arena's cap.
-        cap: u64,
-    },
-    /// Over the node's budget.
-    #[error(
-        "memory budget is spent: asked for {bytes} bytes of {tag} in the {tier} arena, {live} of {cap} bytes of the node are in use"
-    )]
-    OverBudget {
-        /// The arena's tier.
-        tier: Tier,
-        /// What for.
-        tag: Tag,
-        /// Footprint asked for.
-        bytes: u64,
-        /// Bytes held by all arenas of the budget, after caches were given back.
-        live: u64,
-        /// The budget.
-        cap: u64,
-    },
-    /// The system has no memory though the cap would allow it.
-    #[error("the system refused {bytes} bytes of {tag} for the {tier} arena")]
-    Refused {
-        /// The arena's tier.
-        tier: Tier,
-        /// What for.
-        tag: Tag,
-        /// Footprint asked for.
-        bytes: u64,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-}
 
 /// Bytes of one tag, or of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -294,7 +166,7 @@ impl Shared {
         if state.total.live.checked_add(bytes).is_none_or(|sum| sum > self.cap) {
             return Err(ArenaError::OverCap { tier, tag, bytes, live: state.total.live, cap: self.cap });
         }
-        let over = (state.total.live + state.cached + bytes).saturating_sub(self.cap);
+        let over = (state.total.live + state.cached).saturating_add(bytes).saturating_sub(self.cap);
         state.evict(over, &self.budget);
         drop(state);
         // The budget may evict from any arena, this one too, so it is asked without the lock.
@@ -305,7 +177,7 @@ impl Shared {
             self.budget.release(bytes);
             return Err(ArenaError::OverCap { tier, tag, bytes, live: state.total.live, cap: self.cap });
         }
-        let over = (state.total.live + state.cached + bytes).saturating_sub(self.cap);
+        let over = (state.total.live + state.cached).saturating_add(bytes).saturating_sub(self.cap);
         state.evict(over, &self.budget);
         match Block::new(bytes) {
             Ok(block) => {

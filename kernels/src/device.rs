@@ -15,7 +15,7 @@ pub use shape::{AdamW, Attention, IGNORE, Layout, Linear, LossSum, NormParams, S
 use crate::arena::{Arena, ArenaError, View, ViewMut};
 use crate::cpu::CpuDevice;
 
-/// Something that computes.
+/// Something that computes, for one user at a time: the [`Queue`] that owns it, or the thread that made it.
 #[derive(Debug)]
 pub enum Device {
     /// Processor cores.

@@ -4,8 +4,8 @@ use shoal_kernels::{Arena, Budget, Buffer, Device, Tag, Tier};
 
 /// Sizes of a model and its micro-batch.
 #[derive(Clone, Copy)]
+#[allow(dead_code, reason = "no bench asks for all of them")]
 pub(crate) struct Sizes {
-    #[allow(dead_code, reason = "only attention asks")]
     pub(crate) heads: usize,
     pub(crate) width: usize,
     pub(crate) vocab: usize,

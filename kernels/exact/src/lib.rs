@@ -1,11 +1,14 @@
 //! Arithmetic that the deciding code and the computing code must agree on to the bit.
 //!
 //! * [`sum::ExactSum`]: an associative sum, for loss and gradient norm over any sharding.
+//! * [`bins::Bins`]: a faster way into it for many terms.
 //! * [`philox`]: the counter-based generator behind initialisation, dropout and sample order.
 //!
 //! Nothing here allocates, reads a clock or depends on the machine.
 
+pub mod bins;
 pub mod philox;
 pub mod sum;
 
+pub use bins::Bins;
 pub use sum::ExactSum;

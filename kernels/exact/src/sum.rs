@@ -42,44 +42,35 @@ impl ExactSum {
         let bits = term.to_bits();
         let biased = ((bits >> 52) & 0x7ff) as i32;
         let fraction = bits & ((1 << 52) - 1);
-        let (mut mantissa, mut exponent) =
-            if biased == 0 { (fraction, -1074) } else { (fraction | (1 << 52), biased - 1075) };
+        let (mantissa, exponent) = if biased == 0 { (fraction, -1074) } else { (fraction | (1 << 52), biased - 1075) };
+        self.add_signed(mantissa, exponent, term < 0.0);
+    }
+
+    /// Adds `mantissa x 2^exponent`, which must be in the range of [`Self::add`].
+    pub(crate) fn add_scaled(&mut self, mantissa: u64, exponent: i32) {
+        if mantissa != 0 {
+            self.add_signed(mantissa, exponent, false);
+        }
+    }
+
+    fn add_signed(&mut self, mantissa: u64, exponent: i32, negative: bool) {
         let spare = mantissa.trailing_zeros();
-        mantissa >>= spare;
-        exponent += spare as i32;
+        let (mantissa, exponent) = (mantissa >> spare, exponent + spare as i32);
         let width = (u64::BITS - mantissa.leading_zeros()) as i32;
-        assert!(
-            exponent >= LOW && exponent + width <= 320,
-            "EX-2 (range): {term:e} is outside an exact sum of f32 data"
-        );
+        let fits = exponent >= LOW && exponent + width <= 320;
+        assert!(fits, "EX-2 (range): {mantissa} x 2^{exponent} is outside an exact sum of f32 data");
         let shift = (exponent - LOW) as u32;
         let (limb, bit) = ((shift / 64) as usize, shift % 64);
         let wide = u128::from(mantissa) << bit;
         // A term touches two limbs; beyond them only a carry or borrow travels, and seldom.
-        let (low, high) = self.limbs[limb..].split_at_mut(1);
-        if term > 0.0 {
-            let (sum, mut carry) = low[0].overflowing_add(wide as u64);
-            low[0] = sum;
-            let mut addend = (wide >> 64) as u64;
-            for limb in high {
-                if addend == 0 && !carry {
-                    break;
-                }
-                let (sum, first) = limb.overflowing_add(addend);
-                let (sum, second) = sum.overflowing_add(u64::from(carry));
-                (*limb, carry, addend) = (sum, first || second, 0);
-            }
-        } else {
-            let (rest, mut borrow) = low[0].overflowing_sub(wide as u64);
-            low[0] = rest;
-            let mut subtrahend = (wide >> 64) as u64;
-            for limb in high {
-                if subtrahend == 0 && !borrow {
-                    break;
-                }
-                let (rest, first) = limb.overflowing_sub(subtrahend);
-                let (rest, second) = rest.overflowing_sub(u64::from(borrow));
-                (*limb, borrow, subtrahend) = (rest, first || second, 0);
+        let step = if negative { u64::overflowing_sub } else { u64::overflowing_add };
+        let (mut term, mut carry) = ([wide as u64, (wide >> 64) as u64], false);
+        for limb in &mut self.limbs[limb..] {
+            let (value, first) = step(*limb, term[0]);
+            let (value, second) = step(value, u64::from(carry));
+            (*limb, carry, term) = (value, first || second, [term[1], 0]);
+            if term[0] == 0 && !carry {
+                break;
             }
         }
     }

@@ -90,6 +90,16 @@ by_class! {
     }
 }
 
+by_class! {
+    /// [`score_gradient`] of a masked `dp`; masks `p` too, which is drawn once for both.
+    fn dropped_score_gradient(dp: &mut [f32], p: &mut [f32], stream: Stream, from: u64, mean: f32, scale: f32) {
+        stream.for_each(from, dp.len(), |i, factor| {
+            dp[i] = (p[i] * scale) * (dp[i] * factor - mean);
+            p[i] *= factor;
+        });
+    }
+}
+
 /// Where one head of one sample lies.
 #[derive(Clone, Copy)]
 struct Head {
@@ -259,12 +269,12 @@ impl CpuDevice {
             redraw(self.class, p, head.scale(), statistics[first + i]);
             let at = out + i * width;
             let mean = dot(self.class, &dy[at..at + size], &y[at..at + size]);
-            if let Some(dropout) = dropout {
-                mask(self.class, dp, Stream::of(dropout, head.sample), head.mask_row(first + i));
-            }
-            score_gradient(self.class, dp, p, mean, head.scale());
-            if let Some(dropout) = dropout {
-                mask(self.class, p, Stream::of(dropout, head.sample), head.mask_row(first + i));
+            match dropout {
+                None => score_gradient(self.class, dp, p, mean, head.scale()),
+                Some(dropout) => {
+                    let stream = Stream::of(dropout, head.sample);
+                    dropped_score_gradient(self.class, dp, p, stream, head.mask_row(first + i), mean, head.scale());
+                }
             }
             p_hidden.fill(0.0);
             dp_hidden.fill(0.0);

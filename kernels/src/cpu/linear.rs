@@ -12,8 +12,8 @@ use crate::device::{Layout, Linear, Write};
 
 /// Rows whose column sums are taken in one chain before they are added to the total.
 pub(super) const ROW_BLOCK: usize = 64;
-/// Columns summed together.
-const STRIPE: usize = 64;
+/// Columns summed together: long enough runs of a row for the memory, few enough for the first cache.
+const STRIPE: usize = 512;
 
 /// The weight as `[inputs, outputs]`.
 fn as_in_out(weight: &[f32], shape: Linear) -> Strided<&[f32]> {
@@ -73,7 +73,7 @@ impl CpuDevice {
         let width = dbias.len();
         assert!(width > 0 && dy.len().is_multiple_of(width), "KN-1 (shapes): bias gradient {} of {width}", dy.len());
         let out = Parts::of(dbias);
-        self.pool.divide(width, STRIPE, |columns| {
+        self.pool.divide(width, 64, |columns| {
             for start in columns.clone().step_by(STRIPE) {
                 let end = (start + STRIPE).min(columns.end);
                 // SAFETY: runs of columns of one division are disjoint.
@@ -91,17 +91,11 @@ by_class! {
         for block in dy.chunks(ROW_BLOCK * width) {
             let mut sums = [0.0_f32; STRIPE];
             for row in block.chunks(width) {
-                if let Some(row) = row.first_chunk::<STRIPE>() && columns == STRIPE {
-                    for (sum, x) in sums.iter_mut().zip(row) {
-                        *sum += x;
-                    }
-                } else {
-                    for (sum, x) in sums.iter_mut().zip(&row[..columns]) {
-                        *sum += x;
-                    }
+                for (sum, x) in sums[..columns].iter_mut().zip(&row[..columns]) {
+                    *sum += x;
                 }
             }
-            for (total, sum) in total.iter_mut().zip(&sums) {
+            for (total, sum) in total[..columns].iter_mut().zip(&sums) {
                 *total += sum;
             }
         }

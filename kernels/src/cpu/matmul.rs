@@ -19,6 +19,9 @@ pub(super) const SLICE: usize = 512;
 const SMALL: usize = 256;
 /// Up to this many elements of a contraction, too.
 const SHALLOW: usize = 2;
+/// Rows of a result that `gemm` gets at once. It packs them into memory of its own, which this bounds (4 MiB a thread); bits do
+/// not depend on it.
+const ROWS: usize = 2048;
 
 /// Rows `i` and columns `j` of a matrix at `base + i row + j column`.
 #[derive(Clone, Copy)]
@@ -62,6 +65,24 @@ pub(super) struct Size {
 /// # Safety
 /// The three matrices must be valid for their sizes, `c` to write by this thread alone, and not overlap `a` or `b`.
 pub(super) unsafe fn product(
+    c: Strided<*mut f32>,
+    a: Strided<*const f32>,
+    b: Strided<*const f32>,
+    Size { m, n, k }: Size,
+    write: Write,
+) {
+    for i in (0..m).step_by(ROWS) {
+        // SAFETY: rows `i ..` of the caller's matrices.
+        unsafe {
+            let (c, a) = (Strided { base: c.base.add(i * c.row), ..c }, Strided { base: a.base.add(i * a.row), ..a });
+            product_of_rows(c, a, b, Size { m: ROWS.min(m - i), n, k }, write);
+        }
+    }
+}
+
+/// # Safety
+/// As [`product`].
+unsafe fn product_of_rows(
     c: Strided<*mut f32>,
     a: Strided<*const f32>,
     b: Strided<*const f32>,
