@@ -10,6 +10,8 @@
 mod block;
 mod budget;
 mod buffer;
+mod error;
+mod names;
 mod view;
 
 #[cfg(test)]
