@@ -63,6 +63,12 @@ impl Payload {
         self.parts.iter().map(|(_, range)| range.len() as u64).sum()
     }
 
+    /// The elements, for peers of a test that live in one process.
+    #[cfg(test)]
+    pub(crate) fn gather(&self) -> Vec<f32> {
+        self.parts.iter().flat_map(|(source, range)| source.elements()[range.clone()].iter().copied()).collect()
+    }
+
     /// The ranges as little-endian bytes that share the buffers: they are free again once they are dropped.
     pub(super) fn chunks(&self) -> Vec<Bytes> {
         self.parts
