@@ -1,19 +1,24 @@
 //! Bytes a plan takes on each node, by purpose. The planner holds a plan against the nodes' budgets with these
 //! formulas, and the arenas' high-water marks are held against them in turn.
 //!
-//! Everything is f32 (4 bytes an element). e: elements of a piece; b x s x h: micro-batch x context x width.
+//! Everything is f32 (4 bytes an element). e: elements of a piece; b, s, h, V, a: micro-batch, context, width, vocabulary,
+//! heads; w: elements whose weights a stage computes with, the token table for a lone head included.
 //!
 //! | purpose | tier | bytes |
 //! |---|---|---|
 //! | owned state | device | 12 e: weight, first and second moment |
-//! | owned gradients | device | 4 e for each lane subtree that replicas send and for the tied part; one is the sum |
-//! | seat weights | device | 4 x elements its stage computes with, the token table for a lone head included |
-//! | lane sums | device | 4 x elements x (ceil(log2 lanes) + 1) open subtrees, and one micro-batch's gradient of the largest unit |
-//! | stash | device | micro-batches in flight x what the stage's blocks keep for backward |
-//! | logits | device | 4 b s V, and as much for their gradient; head's stage only |
-//! | scratch | device | activation and gradient at both ends of the stage, 4 x 4 b s h; the widest layer's temporaries |
+//! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
+//! | seat weights | device | 4 w |
+//! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees |
+//! | stash | device | 4 b x micro-batches in flight x ((14 h + a + 4) s a layer, s h a head) |
+//! | logits | device | 4 b s (V + h + 2): one micro-batch between loss and backward; head's stage only |
+//! | scratch | device | 4 x 7 b s h: the gradient that flows back, and a layer's widest moment |
+//! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 12 e |
 //! | shadow gradients | host | 4 e |
+//!
+//! While state moves, what was held stays until training goes on: 12 e of the old pieces, 12 e of each new piece that is
+//! not one of them, and 4 w; gradients, lane sums, stash and logits are gone by then.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,8 +57,10 @@ pub struct NodeBytes {
     pub stash: u64,
     /// Logits and their gradient.
     pub logits: u64,
-    /// Activations in transit and temporaries.
+    /// The gradient that flows back, and temporaries.
     pub scratch: u64,
+    /// Arrived and leaving.
+    pub transit: u64,
     /// Shadowed pieces, host tier.
     pub shadow_state: u64,
     /// Gradients of shadowed pieces, host tier.
@@ -71,6 +78,7 @@ impl NodeBytes {
             + self.stash
             + self.logits
             + self.scratch
+            + self.transit
     }
 
     /// Host tier.
@@ -93,6 +101,7 @@ impl NodeBytes {
         self.stash += other.stash;
         self.logits += other.logits;
         self.scratch += other.scratch;
+        self.transit += other.transit;
         self.shadow_state += other.shadow_state;
         self.shadow_gradients += other.shadow_gradients;
     }
@@ -115,17 +124,17 @@ pub struct SeatShape {
     pub schedule: Schedule,
 }
 
-/// f32 elements that one block keeps for the backward of one sample: inputs of products and of nonlinear functions.
-/// A layer keeps its input, both normalised inputs, q, k, v, attention weights, attention output, the residual between
-/// and the MLP's inner values before and after GELU: 16 s h + a s^2 + 4 s for the row statistics.
+/// f32 elements that one block keeps of one sample from forward to backward. A layer keeps its input, q, k, v, the attended
+/// values, the residual between, and the MLP's inner values before and after GELU (14 h a token), the softmax statistics
+/// of each head and those of two LayerNorms.
 #[must_use]
 pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
     let ModelSpec::Gpt2(m) = model;
     let (s, h, a) = (u64::from(m.context), u64::from(m.width), u64::from(m.heads));
     match kind {
-        BlockKind::Embedding => s,
-        BlockKind::Layer => 16 * s * h + a * s * s + 4 * s,
-        BlockKind::Head => 2 * s * h + 2 * s,
+        BlockKind::Embedding => 0,
+        BlockKind::Layer => (14 * h + a + 4) * s,
+        BlockKind::Head => s * h,
     }
 }
 
@@ -136,14 +145,12 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     let samples = u64::from(spec.train.micro_batch);
     let (s, h, v) = (u64::from(m.context), u64::from(m.width), u64::from(m.vocab));
     let blocks = &table.blocks[seat.blocks.start as usize..seat.blocks.end as usize];
-    let mut computed: u64 = blocks.iter().map(|block| block.len).sum();
-    let mut largest = blocks.iter().map(|block| block.len).max().unwrap_or(0);
+    let mut differentiated: u64 = blocks.iter().map(|block| block.len).sum();
+    let mut weights = differentiated;
     let head = seat.blocks.contains(&table.head().0);
-    let mut weights = computed;
     if head {
         let tied = table.tied().1.len();
-        computed += tied;
-        largest = largest.max(tied);
+        differentiated += tied;
         if !seat.blocks.contains(&table.embedding().0) {
             weights += tied;
         }
@@ -154,10 +161,11 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     let activation = samples * s * h;
     NodeBytes {
         seat_weights: F32 * weights,
-        lane_sums: F32 * (computed * open + largest),
+        lane_sums: F32 * differentiated * open,
         stash: F32 * flying * samples * kept,
-        logits: if head { F32 * 2 * samples * s * v } else { 0 },
-        scratch: F32 * (4 * activation + 6 * activation),
+        logits: if head { F32 * samples * s * (v + h + 2) } else { 0 },
+        scratch: F32 * 7 * activation,
+        transit: F32 * (4 * activation + weights),
         ..NodeBytes::default()
     }
 }

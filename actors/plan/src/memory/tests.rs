@@ -19,13 +19,14 @@ fn reference_model_by_hand() {
     let (first, last) = (nodes[&plan.stages[0].seats[0]], nodes[&plan.stages[1].seats[0]]);
     let computed = [34_816 + 2 * 49_984, 2 * 49_984 + 128 + 32_768];
     assert_eq!([first.seat_weights, last.seat_weights], computed.map(|e| 4 * e));
-    // Four lanes a replica: at most three open subtrees, and the gradient of one micro-batch.
-    assert_eq!([first.lane_sums, last.lane_sums], computed.map(|e| 4 * (3 * e + 49_984)));
-    // s = 32, h = 64, a = 4: a layer keeps 16 s h + a s s + 4 s; 1F1B has two in flight on stage 0, one on stage 1.
-    let layer = 16 * 32 * 64 + 4 * 32 * 32 + 4 * 32;
-    assert_eq!(first.stash, 4 * 2 * (32 + 2 * layer));
-    assert_eq!(last.stash, 4 * (2 * layer + 2 * 32 * 64 + 2 * 32));
-    assert_eq!([first.logits, last.logits], [0, 4 * 2 * 32 * 512]);
+    // Four lanes a replica: at most three open subtrees.
+    assert_eq!([first.lane_sums, last.lane_sums], computed.map(|e| 4 * 3 * e));
+    // s = 32, h = 64, a = 4: a layer keeps (14 h + a + 4) s; 1F1B has two in flight on stage 0, one on stage 1.
+    let layer = (14 * 64 + 4 + 4) * 32;
+    assert_eq!([first.stash, last.stash], [4 * 2 * (2 * layer), 4 * (2 * layer + 32 * 64)]);
+    assert_eq!([first.logits, last.logits], [0, 4 * 32 * (512 + 64 + 2)]);
+    assert_eq!([first.scratch, last.scratch], [4 * 7 * 32 * 64; 2]);
+    assert_eq!([first.transit, last.transit], computed.map(|e| 4 * (4 * 32 * 64 + e)));
     assert_eq!(first.total(), first.device() + first.host());
 }
 

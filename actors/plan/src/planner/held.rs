@@ -1,6 +1,6 @@
 //! Who holds what at the version training goes on from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blocks::ModelTable;
 use crate::ids::{BlockId, NodeId};
@@ -11,6 +11,8 @@ use crate::space::{Interval, IntervalSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     nodes: BTreeMap<NodeId, BTreeMap<BlockId, IntervalSet>>,
+    /// The same as it was told: a piece that is one of these needs no new memory.
+    slots: BTreeSet<(NodeId, BlockId, Interval)>,
     /// Compute weights of seats so far.
     weights: BTreeMap<(NodeId, BlockId), IntervalSet>,
 }
@@ -24,6 +26,7 @@ impl Held {
 
     /// A node holds an interval.
     pub fn insert(&mut self, node: NodeId, block: BlockId, interval: Interval) {
+        self.slots.insert((node, block, interval));
         self.nodes.entry(node).or_default().entry(block).or_default().insert(interval);
     }
 
@@ -57,6 +60,18 @@ impl Held {
     #[must_use]
     pub fn of(&self, node: NodeId, block: BlockId) -> Option<&IntervalSet> {
         self.nodes.get(&node)?.get(&block)
+    }
+
+    /// Elements of a piece for which a node would need new memory.
+    #[must_use]
+    pub(super) fn new_room(&self, node: NodeId, block: BlockId, interval: Interval) -> u64 {
+        if self.slots.contains(&(node, block, interval)) { 0 } else { interval.len() }
+    }
+
+    /// Elements a node holds, of all blocks.
+    #[must_use]
+    pub fn elements(&self, node: NodeId) -> u64 {
+        self.nodes.get(&node).into_iter().flat_map(BTreeMap::values).map(IntervalSet::len).sum()
     }
 
     /// Whether a node holds all of an interval.

@@ -3,7 +3,7 @@
 use crate::engine::Offer;
 use crate::ids::NodeId;
 use crate::layout::PiecePlan;
-use crate::memory::shadow_bytes;
+use crate::memory::{STATE, shadow_bytes};
 use crate::planner::Held;
 use crate::planner::place::Seats;
 use crate::planner::shape::Layout;
@@ -13,8 +13,10 @@ struct Candidate {
     node: NodeId,
     /// Has a seat: a node without one has more to spare.
     seated: bool,
-    /// Bytes left.
+    /// Bytes left once training goes on.
     room: u64,
+    /// Bytes left while state moves, with all that it holds now still in place.
+    moving_room: u64,
     /// Elements shadowed so far.
     load: u64,
 }
@@ -30,25 +32,28 @@ pub(super) fn add(
     held: &Held,
     pieces: &mut [PiecePlan],
 ) {
-    let mut candidates = candidates(layout, seats, nodes);
+    let mut candidates = candidates(layout, seats, nodes, held, pieces);
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&i| (layout.cuts[i].stage, layout.cuts[i].share));
+    let missing = |node, piece: &PiecePlan| held.missing(node, piece.block, piece.interval);
     for _ in 0..redundancy {
         let mut before: Option<(usize, usize, NodeId)> = None;
         for &i in &order {
             let (cut, piece) = (&layout.cuts[i], &mut pieces[i]);
             let bytes = shadow_bytes(piece.interval.len()).total();
+            let new = |node| STATE * held.new_room(node, piece.block, piece.interval);
             let same = before.filter(|b| (b.0, b.1) == (cut.stage, cut.share)).map(|b| b.2);
             let best = candidates
                 .iter_mut()
-                .filter(|c| c.room >= bytes && c.node != piece.owner && !piece.shadows.contains(&c.node))
+                .filter(|c| c.room >= bytes && c.moving_room >= new(c.node))
+                .filter(|c| c.node != piece.owner && !piece.shadows.contains(&c.node))
                 .min_by_key(|c| {
-                    let missing = held.missing(c.node, piece.block, piece.interval);
                     let stranger = !seats.nodes[cut.stage].contains(&c.node);
-                    (missing, same != Some(c.node), c.seated, c.load, stranger, c.node)
+                    (missing(c.node, piece), same != Some(c.node), c.seated, c.load, stranger, c.node)
                 });
             if let Some(best) = best {
                 best.room -= bytes;
+                best.moving_room -= new(best.node);
                 best.load += piece.interval.len();
                 piece.shadows.push(best.node);
                 before = Some((cut.stage, cut.share, best.node));
@@ -57,13 +62,23 @@ pub(super) fn add(
     }
 }
 
-fn candidates(layout: &Layout, seats: &Seats, nodes: &[(NodeId, &Offer)]) -> Vec<Candidate> {
+fn candidates(
+    layout: &Layout,
+    seats: &Seats,
+    nodes: &[(NodeId, &Offer)],
+    held: &Held,
+    pieces: &[PiecePlan],
+) -> Vec<Candidate> {
     nodes
         .iter()
-        .map(|(node, offer)| {
-            let group = seats.groups.iter().position(|seated| seated == node);
-            let used = group.map_or(0, |g| layout.needs[g]);
-            Candidate { node: *node, seated: group.is_some(), room: offer.budget_bytes.saturating_sub(used), load: 0 }
+        .map(|&(node, offer)| {
+            let group = seats.groups.iter().position(|seated| *seated == node);
+            let (needs, weights) = group.map_or((0, 0), |g| (layout.needs[g], layout.weights[g]));
+            let owned = pieces.iter().filter(|piece| piece.owner == node);
+            let new: u64 = owned.map(|piece| held.new_room(node, piece.block, piece.interval)).sum();
+            let moving = weights + STATE * (held.elements(node) + new);
+            let [room, moving_room] = [needs, moving].map(|used| offer.budget_bytes.saturating_sub(used));
+            Candidate { node, seated: group.is_some(), room, moving_room, load: 0 }
         })
         .collect()
 }

@@ -31,6 +31,8 @@ pub(super) struct Layout {
     pub(super) groups: Vec<Vec<(usize, usize)>>,
     /// Bytes of each group, its owned pieces included.
     pub(super) needs: Vec<u64>,
+    /// Bytes of each group's compute weights.
+    pub(super) weights: Vec<u64>,
     /// Why this shape, for people.
     pub(super) why: String,
 }
@@ -169,11 +171,14 @@ fn lay_out(
     let mut budgets: Vec<u64> = nodes.iter().map(|(_, offer)| offer.budget_bytes).collect();
     budgets.sort_unstable_by(|a, b| b.cmp(a));
     let cap = if p * d <= nodes.len() { budgets[p * d - 1] } else { u64::MAX };
-    let fits = |stage: usize, range: Range<usize>| {
+    let room = |stage: usize, range: Range<usize>| {
         let elements: u64 = table.blocks[range.clone()].iter().map(|block| block.len).sum();
         let owned = owned_bytes(elements.div_ceil(d as u64), 0, parts).total();
         seat(stage, range.start as u32..range.end as u32).total() + owned <= cap
     };
+    // Bytes grow with the range and shrink with the stage: where one node could serve all blocks, no cut needs weighing.
+    let roomy = room(0, 0..table.blocks.len());
+    let fits = |stage: usize, range: Range<usize>| roomy || room(stage, range);
     let costs = block_costs(&spec.model, table);
     let boundary = vec![boundary_elements(&spec.model); costs.len() - 1];
     // Where no even cut fits, the unbounded one names what is missing.
@@ -181,11 +186,8 @@ fn lay_out(
     let ranges = ranges.expect("PC-6 (there are no more stages than blocks)");
     let stages: Vec<Range<u32>> = ranges.into_iter().map(|r| r.start as u32..r.end as u32).collect();
     let cuts = pieces(table, &stages, d);
-    let mut seat_needs: Vec<NodeBytes> = Vec::with_capacity(p * d);
-    for (stage, blocks) in stages.iter().enumerate() {
-        seat_needs.extend(std::iter::repeat_n(seat(stage, blocks.clone()), d));
-    }
-    let mut needs: Vec<u64> = seat_needs.iter().map(NodeBytes::total).collect();
+    let seats: Vec<NodeBytes> = stages.iter().enumerate().map(|(stage, blocks)| seat(stage, blocks.clone())).collect();
+    let mut needs: Vec<u64> = seats.iter().flat_map(|seat| std::iter::repeat_n(seat.total(), d)).collect();
     for cut in &cuts {
         let tied = tied_elements(table, cut.block, cut.interval);
         needs[cut.stage * d + cut.share] += owned_bytes(cut.interval.len(), tied, parts).total();
@@ -199,7 +201,11 @@ fn lay_out(
         let group_needs: Vec<u64> =
             groups.iter().map(|group| group.iter().map(|&(s, r)| needs[s * d + r]).sum()).collect();
         match over(&group_needs, &budgets) {
-            None => return Ok(Layout { stages, lanes, cuts, groups, needs: group_needs, why: String::new() }),
+            None => {
+                let weights = |group: &Vec<(usize, usize)>| group.iter().map(|&(s, _)| seats[s].seat_weights).sum();
+                let weights = groups.iter().map(weights).collect();
+                return Ok(Layout { stages, lanes, cuts, groups, needs: group_needs, weights, why: String::new() });
+            }
             Some((needed, budget)) => worst = Some(TooLarge { shape, needed, budget }),
         }
     }

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_config::spec::Auto;
+use shoal_config::spec::{Auto, ModelSpec};
 
 use super::*;
 use crate::check::check;
@@ -256,4 +256,22 @@ fn refusals_say_what_was_asked_found_and_to_do() {
         "pipeline 7 x data 2 was asked for with fixed = true, but the job has 6 blocks to divide into stages and 8 \
          lanes to divide among replicas; ask for less or drop `fixed`"
     );
+}
+
+/// Ten thousand simulated histories plan some fifty thousand times.
+#[test]
+fn planning_is_fast() {
+    let mut job = job(4, 2);
+    let ModelSpec::Gpt2(model) = &mut job.spec.model;
+    model.layers = 8;
+    let first = planned(&job, 1..=8, &Held::none());
+    let held = held_by(&first.plan, &[2]);
+    let (table, members) = (fixture::table(&job), fixture::members([1, 3, 4, 5, 6, 7, 8]));
+    let plan_once = || {
+        let start = std::time::Instant::now();
+        std::hint::black_box(make_plan(&job, &table, &members, &BTreeSet::new(), &held)).expect("fits");
+        start.elapsed()
+    };
+    let best = (0..50).map(|_| plan_once()).min().expect("fifty");
+    assert!(best < std::time::Duration::from_millis(2), "the best of fifty took {best:?}");
 }

@@ -94,57 +94,29 @@ pub struct Stuck {
 /// If they wait for each other: a receive without its send, or a circle.
 pub fn timeline(tracks: &[Track], costs: &Costs) -> Result<Timeline, Stuck> {
     let devices = tracks.iter().map(|track| track.device + 1).max().unwrap_or(0);
-    let mut mail = Mail::new(tracks);
-    let mut free = vec![0u64; devices];
-    let mut runs: Vec<Run> = tracks.iter().map(|_| Run::default()).collect();
+    let mut clock = Clock {
+        costs,
+        mail: Mail::new(tracks),
+        free: vec![0; devices],
+        runs: tracks.iter().map(|_| Run::default()).collect(),
+    };
+    let mut sharers = vec![0u32; devices];
+    for track in tracks {
+        sharers[track.device] += 1;
+    }
     loop {
-        let mut first: Option<(u64, usize)> = None;
-        for (i, track) in tracks.iter().enumerate() {
-            let Some(&instruction) = track.program.get(runs[i].next) else { continue };
-            let ready = match instruction {
-                Instruction::RecvActivation(m) => mail.activation(track.seat, m),
-                Instruction::RecvGradient(m) => mail.gradient(track.seat, m),
-                Instruction::Forward(_) | Instruction::Loss(_) | Instruction::Backward(_) => Some(free[track.device]),
-                Instruction::Load(_)
-                | Instruction::SendActivation(_)
-                | Instruction::SendGradient(_)
-                | Instruction::Reduce(_) => Some(0),
-            };
-            let Some(start) = ready.map(|at| at.max(runs[i].now)) else { continue };
-            if first.is_none_or(|(earliest, _)| start < earliest) {
-                first = Some((start, i));
+        let startable = tracks.iter().enumerate().filter_map(|(i, track)| Some((clock.start(track, i)?, i)));
+        let Some((mut start, i)) = startable.min() else { break };
+        // Alone on its device a seat depends on messages only, so it runs on until it waits for one.
+        loop {
+            clock.step(&tracks[i], i, start);
+            match clock.start(&tracks[i], i) {
+                Some(next) if sharers[tracks[i].device] == 1 => start = next,
+                Some(_) | None => break,
             }
-        }
-        let Some((start, i)) = first else { break };
-        let track = &tracks[i];
-        let instruction = track.program[runs[i].next];
-        runs[i].now = start;
-        runs[i].next += 1;
-        let stage = usize::from(track.seat.stage.0);
-        let mut compute = |run: &mut Run, cost: u64| {
-            run.now = start + cost;
-            free[track.device] = run.now;
-            run.slots.push(Slot { start, end: run.now, instruction });
-        };
-        match instruction {
-            Instruction::Forward(_) => {
-                compute(&mut runs[i], costs.forward[stage]);
-                runs[i].in_flight += 1;
-                runs[i].peak = runs[i].peak.max(runs[i].in_flight);
-            }
-            Instruction::Loss(_) => compute(&mut runs[i], costs.loss[stage]),
-            Instruction::Backward(_) => {
-                compute(&mut runs[i], costs.backward[stage]);
-                runs[i].in_flight -= 1;
-            }
-            Instruction::SendActivation(m) => mail.send_activation(track, m, start, costs.transfer),
-            Instruction::SendGradient(m) => mail.send_gradient(track, m, start, costs.transfer),
-            Instruction::Load(_)
-            | Instruction::RecvActivation(_)
-            | Instruction::RecvGradient(_)
-            | Instruction::Reduce(_) => {}
         }
     }
+    let runs = clock.runs;
     let waiting: Vec<_> = tracks
         .iter()
         .zip(&runs)
@@ -161,6 +133,60 @@ pub fn timeline(tracks: &[Track], costs: &Costs) -> Result<Timeline, Stuck> {
         peak_in_flight: run.peak,
     });
     Ok(Timeline { wall, devices, seats: seats.collect() })
+}
+
+struct Clock<'a> {
+    costs: &'a Costs,
+    mail: Mail,
+    /// When each device is idle again.
+    free: Vec<u64>,
+    runs: Vec<Run>,
+}
+
+impl Clock<'_> {
+    /// When a track's next instruction can start; none if it has none or waits for a message nobody sent yet.
+    fn start(&self, track: &Track, i: usize) -> Option<u64> {
+        let run = &self.runs[i];
+        let ready = match *track.program.get(run.next)? {
+            Instruction::RecvActivation(m) => self.mail.activation(track.seat, m)?,
+            Instruction::RecvGradient(m) => self.mail.gradient(track.seat, m)?,
+            Instruction::Forward(_) | Instruction::Loss(_) | Instruction::Backward(_) => self.free[track.device],
+            Instruction::Load(_)
+            | Instruction::SendActivation(_)
+            | Instruction::SendGradient(_)
+            | Instruction::Reduce(_) => 0,
+        };
+        Some(ready.max(run.now))
+    }
+
+    fn step(&mut self, track: &Track, i: usize, start: u64) {
+        let run = &mut self.runs[i];
+        let instruction = track.program[run.next];
+        run.now = start;
+        run.next += 1;
+        let stage = usize::from(track.seat.stage.0);
+        let cost = match instruction {
+            Instruction::Forward(_) => {
+                run.in_flight += 1;
+                run.peak = run.peak.max(run.in_flight);
+                self.costs.forward[stage]
+            }
+            Instruction::Loss(_) => self.costs.loss[stage],
+            Instruction::Backward(_) => {
+                run.in_flight -= 1;
+                self.costs.backward[stage]
+            }
+            Instruction::SendActivation(m) => return self.mail.send_activation(track, m, start, self.costs.transfer),
+            Instruction::SendGradient(m) => return self.mail.send_gradient(track, m, start, self.costs.transfer),
+            Instruction::Load(_)
+            | Instruction::RecvActivation(_)
+            | Instruction::RecvGradient(_)
+            | Instruction::Reduce(_) => return,
+        };
+        run.now = start + cost;
+        run.slots.push(Slot { start, end: run.now, instruction });
+        self.free[track.device] = run.now;
+    }
 }
 
 #[derive(Default)]

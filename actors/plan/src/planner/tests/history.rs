@@ -154,6 +154,61 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Whatever the budgets, a plan fits them or memory is named as the reason; a node's room bounds what a loss adds.
+    #[test]
+    fn budgets_are_kept(
+        budgets in prop::collection::vec(0u64..14 << 20, 1..7), pipeline in wish(), data in wish(), fixed: bool,
+        redundancy in 0u32..3, lost in 0usize..7,
+    ) {
+        let mut job = fixture::job();
+        job.spec.parallel.pipeline = pipeline;
+        job.spec.parallel.data = data;
+        job.spec.parallel.fixed = fixed;
+        job.spec.elastic.redundancy = redundancy;
+        let table = fixture::table(&job);
+        let mut members = fixture::members(1..=budgets.len() as u64);
+        for (offer, budget) in members.values_mut().zip(&budgets) {
+            offer.budget_bytes = *budget;
+        }
+        let mut held = Held::none();
+        for _ in 0..2 {
+            match make_plan(&job, &table, &members, &BTreeSet::new(), &held) {
+                Ok(planned) => {
+                    prop_assert_eq!(check(&planned.plan, &job, &table, &members), []);
+                    for (node, offer) in &members {
+                        prop_assert!(shadows_fit_while_moving(&planned.plan, &held, *node, offer.budget_bytes));
+                    }
+                    let gone = NodeId(lost as u64 % budgets.len() as u64 + 1);
+                    held = held_by(&planned.plan, &[gone.0]);
+                    members.remove(&gone);
+                }
+                Err(NoPlan::Memory { needed, budget, .. }) => {
+                    prop_assert!(needed > budget);
+                    break;
+                }
+                Err(NoPlan::StateLost { .. }) => break,
+                Err(NoPlan::NoNodes { .. }) => prop_assert!(members.is_empty()),
+                Err(NoPlan::Impossible { .. }) => prop_assert!(fixed),
+            }
+            if members.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+/// Old state, new state that is not the old one, and compute weights: a shadow is only added where these fit.
+fn shadows_fit_while_moving(plan: &Plan, held: &Held, node: NodeId, budget: u64) -> bool {
+    let here = |piece: &&PiecePlan| piece.holders().any(|holder| holder == node);
+    let new: u64 = plan.pieces.iter().filter(here).map(|piece| held.new_room(node, piece.block, piece.interval)).sum();
+    let shadows = plan
+        .pieces
+        .iter()
+        .any(|piece| piece.shadows.contains(&node) && held.new_room(node, piece.block, piece.interval) > 0);
+    !shadows || crate::memory::STATE * (held.elements(node) + new) <= budget
+}
+
 fn enough(job: &Job, nodes: usize) -> bool {
     let least = |wish: Auto<u32>| match wish {
         Auto::Auto => 1,
