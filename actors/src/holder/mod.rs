@@ -35,4 +35,4 @@ pub use outside::{LinkError, Outside};
 pub use tensor::Slice;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,4 @@
-mod cluster;
+pub(crate) mod cluster;
 
 use cluster::{Cluster, Ending, Layout, job, text};
 use shoal_config::spec::Schedule;

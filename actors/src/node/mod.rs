@@ -69,3 +69,6 @@ impl From<DeviceError> for NodeError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,21 +40,21 @@ const BUDGET: u64 = 256 << 20;
 
 /// What differs between runs of one job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    pub(super) pipeline: u32,
-    pub(super) data: u32,
-    pub(super) schedule: Schedule,
-    pub(super) redundancy: u32,
+pub(crate) struct Layout {
+    pub(crate) pipeline: u32,
+    pub(crate) data: u32,
+    pub(crate) schedule: Schedule,
+    pub(crate) redundancy: u32,
 }
 
 impl Layout {
-    pub(super) fn new(pipeline: u32, data: u32) -> Self {
+    pub(crate) fn new(pipeline: u32, data: u32) -> Self {
         Self { pipeline, data, schedule: Schedule::OneFOneB, redundancy: 1 }
     }
 }
 
 /// A directory with a text of a few thousand bytes.
-pub(super) fn text(dir: &TempDir) -> PathBuf {
+pub(crate) fn text(dir: &TempDir) -> PathBuf {
     let path = dir.path().join("text.txt");
     let words = ["shoal ", "swims ", "where ", "every ", "single ", "fish ", "may ", "vanish\n"];
     let text: String = (0..1200u64).map(|i| words[(i * i * 7 + i / 3) as usize % words.len()]).collect();
@@ -62,7 +62,7 @@ pub(super) fn text(dir: &TempDir) -> PathBuf {
     path
 }
 
-pub(super) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
+pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
     let model = ModelSpec::Gpt2(Gpt2Spec {
         layers: 2,
         heads: 2,

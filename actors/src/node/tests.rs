@@ -1,0 +1,59 @@
+mod net;
+
+use std::sync::Arc;
+
+use net::{Ending, Net};
+use shoal_plan::job::Job;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::holder::tests::cluster::{Layout, job, text};
+
+const STEPS: u64 = 8;
+
+/// The job, and how it ends when nothing happens.
+async fn undisturbed(layout: Layout, workers: &[&str]) -> (Ending, Vec<shoal_wire::api::NodeReport>) {
+    let (_dir, what) = tiny(layout);
+    let net = Net::up(workers).await;
+    let id = net.submit(&what).await;
+    (net.ending(id, &what).await, net.reports(id).await)
+}
+
+fn tiny(layout: Layout) -> (TempDir, Arc<Job>) {
+    let dir = TempDir::new().expect("a temp dir");
+    let what = job(text(&dir), layout, STEPS);
+    (dir, what)
+}
+
+async fn reference() -> &'static Ending {
+    static REFERENCE: OnceCell<Ending> = OnceCell::const_new();
+    REFERENCE.get_or_init(|| async { undisturbed(Layout::new(1, 1), &["a"]).await.0 }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_two_and_four_workers_end_in_the_same_bits() {
+    let reference = reference().await;
+    assert_eq!(undisturbed(Layout::new(2, 1), &["a", "b"]).await.0, *reference);
+    let (ending, reports) = undisturbed(Layout::new(2, 2), &["a", "b", "c", "d"]).await;
+    assert_eq!(ending, *reference);
+    assert_eq!(reports.len(), 4, "reports outlive the arenas");
+    assert!(reports.iter().all(|r| r.devices[0].owned > 0 && r.devices[0].shadowed > 0), "{reports:?}");
+    assert!(
+        reports.iter().all(|r| r.traffic.iter().any(|t| t.purpose == "shadow_gradient" && t.bytes_sent > 0)),
+        "{:?}",
+        reports[0].traffic
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_goes_and_one_that_comes_leave_no_trace() {
+    let reference = reference().await;
+    let (_dir, what) = tiny(Layout::new(2, 2));
+    let mut net = Net::up(&["a", "b", "c", "d"]).await;
+    let id = net.submit(&what).await;
+    net.until_step(id, 2).await;
+    net.stop("b").await;
+    net.until_step(id, 4).await;
+    net.start("e").await;
+    assert_eq!(net.ending(id, &what).await, *reference, "{}", net.events(id).await);
+}

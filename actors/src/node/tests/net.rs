@@ -1,0 +1,199 @@
+//! A coordinator and workers in one process, over real loopback transport.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ractor::rpc::CallResult;
+use ractor::{Actor, ActorRef};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::engine::Order;
+use shoal_plan::ids::{Digest, JobId};
+use shoal_plan::job::Job;
+use shoal_wire::api::{JobState, JobStatus, LedgerLine, NodeReport};
+use shoal_wire::control::{Answer, Question};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::coordinator::written::Catalogue;
+use crate::coordinator::{
+    CoordinatorActor, CoordinatorArgs, CoordinatorMsg, MemoryJournal, NodeAnswer, Patience, Read, Reply, To,
+};
+use crate::node::{self, NodeConfig, NodeEnd, NodeHandle};
+use crate::transport::{ClusterCa, Endpoint, EndpointConfig, NoBulk};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+const CALL: Duration = Duration::from_secs(10);
+const VALIDITY: Duration = Duration::from_secs(3600);
+
+/// A whole cluster.
+pub(super) struct Net {
+    ca: ClusterCa,
+    dirs: TempDir,
+    journal: Arc<MemoryJournal>,
+    coordinator: ActorRef<CoordinatorMsg>,
+    /// Where the coordinator of the moment listens.
+    address: Arc<Mutex<SocketAddr>>,
+    pub(super) nodes: BTreeMap<String, NodeHandle>,
+}
+
+/// What two runs of one job must agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    pub(super) ledger: String,
+    pub(super) state: Digest,
+}
+
+impl Net {
+    pub(super) async fn up(workers: &[&str]) -> Self {
+        let ca = ClusterCa::generate().expect("a CA");
+        let journal = Arc::new(MemoryJournal::default());
+        let (coordinator, at) = coordinator(&ca, &journal).await;
+        let address = Arc::new(Mutex::new(at));
+        let dirs = TempDir::new().expect("a temp dir");
+        let mut net = Self { ca, dirs, journal, coordinator, address, nodes: BTreeMap::new() };
+        for name in workers {
+            net.start(name).await;
+        }
+        let want = workers.len();
+        net.until("every worker is a member", |net| Box::pin(async move { net.living().await == want })).await;
+        net
+    }
+
+    /// A worker process, as far as it goes within one.
+    pub(super) async fn start(&mut self, name: &str) {
+        let address = Arc::clone(&self.address);
+        let config = NodeConfig {
+            name: name.to_owned(),
+            identity: self.ca.identity(name, VALIDITY).expect("an identity"),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            coordinator: Arc::new(move || Some(*address.lock().unwrap_or_else(PoisonError::into_inner))),
+            data_dir: self.dirs.path().join(name),
+            budget_bytes: 256 << 20,
+            threads: 1,
+        };
+        self.nodes.insert(name.to_owned(), node::run(config).await.expect("the worker starts"));
+    }
+
+    /// Ends a worker at once.
+    pub(super) async fn stop(&mut self, name: &str) {
+        let mut node = self.nodes.remove(name).expect("it runs");
+        node.stop();
+        assert_eq!(node.ended().await, NodeEnd::Stopped);
+    }
+
+    /// The coordinator dies and another one takes over from its journal, at another address.
+    pub(super) async fn replace_coordinator(&mut self) {
+        self.coordinator.kill_and_wait(Some(CALL.into())).await.expect("it ends");
+        let (coordinator, at) = coordinator(&self.ca, &self.journal).await;
+        self.coordinator = coordinator;
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    async fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> CoordinatorMsg) -> T
+    where
+        T: Send + 'static,
+    {
+        match self.coordinator.call(message, Some(CALL)).await {
+            Ok(CallResult::Success(Ok(answer))) => answer,
+            Ok(CallResult::Success(Err(error))) => panic!("refused: {error}"),
+            Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => panic!("the coordinator does not answer"),
+        }
+    }
+
+    async fn living(&self) -> usize {
+        let nodes = self.ask(|reply| CoordinatorMsg::Read(Read::Nodes(reply))).await;
+        nodes.iter().filter(|node| node.state == shoal_wire::api::NodeState::Ready).count()
+    }
+
+    pub(super) async fn submit(&self, job: &Job) -> JobId {
+        self.ask(|reply| CoordinatorMsg::Submit(Box::new(job.spec.clone()), reply)).await
+    }
+
+    pub(super) async fn order(&self, job: JobId, order: Order) {
+        self.ask(|reply| CoordinatorMsg::Order(job, order, reply)).await;
+    }
+
+    pub(super) async fn status(&self, job: JobId) -> JobStatus {
+        self.ask(|reply| CoordinatorMsg::Read(Read::Status(job, reply))).await
+    }
+
+    pub(super) async fn until(
+        &self,
+        what: &str,
+        is_so: impl for<'a> Fn(&'a Self) -> futures_util::future::BoxFuture<'a, bool>,
+    ) {
+        let deadline = Instant::now() + DEADLINE;
+        while !is_so(self).await {
+            assert!(Instant::now() < deadline, "{what}: did not come true");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(super) async fn until_step(&self, job: JobId, step: u64) {
+        self.until(&format!("step {step}"), move |net| {
+            Box::pin(async move {
+                let status = net.status(job).await;
+                assert!(status.state != JobState::Failed, "{:?}", status.reason);
+                status.step >= step
+            })
+        })
+        .await;
+    }
+
+    /// Runs to the end; the state as the workers have written it.
+    pub(super) async fn ending(&self, job: JobId, what: &Job) -> Ending {
+        self.until("the job is done", move |net| {
+            Box::pin(async move {
+                let status = net.status(job).await;
+                assert!(status.state != JobState::Failed, "{:?}", status.reason);
+                status.state == JobState::Done
+            })
+        })
+        .await;
+        let lines: Vec<LedgerLine> = self.ask(|reply| CoordinatorMsg::Read(Read::Ledger(job, 0, reply))).await;
+        assert_eq!(lines.len() as u64, what.spec.train.steps, "every step is committed once");
+        Ending { ledger: lines.last().expect("there are steps").hash.clone(), state: self.written(job, what).await }
+    }
+
+    /// Digest of what the workers that are here have written.
+    pub(super) async fn written(&self, job: JobId, what: &Job) -> Digest {
+        let version = self.ask(|reply| CoordinatorMsg::Read(Read::Version(job, None, reply))).await;
+        let question = Question::Manifest { job };
+        let answers: Vec<NodeAnswer> =
+            self.ask(|reply| CoordinatorMsg::Read(Read::Ask(To::All, question, reply))).await;
+        let table = ModelTable::of(&what.spec.model);
+        Catalogue::new(version, answers).digest(&table).expect("everything is written, and agrees")
+    }
+
+    pub(super) async fn reports(&self, job: JobId) -> Vec<NodeReport> {
+        let question = Question::Report { job };
+        let answers: Vec<NodeAnswer> =
+            self.ask(|reply| CoordinatorMsg::Read(Read::Ask(To::All, question, reply))).await;
+        answers
+            .into_iter()
+            .filter_map(|answer| match answer.answer {
+                Answer::Report(report) => Some(*report),
+                Answer::Manifest(_) | Answer::Written(_) | Answer::Refused(_) => None,
+            })
+            .collect()
+    }
+
+    pub(super) async fn events(&self, job: JobId) -> String {
+        let lines = self.ask(|reply| CoordinatorMsg::Read(Read::Events(job, 0, reply))).await;
+        lines.into_iter().map(|l| format!("{} {} {}: {}\n", l.generation, l.step, l.kind, l.reason)).collect()
+    }
+}
+
+async fn coordinator(ca: &ClusterCa, journal: &Arc<MemoryJournal>) -> (ActorRef<CoordinatorMsg>, SocketAddr) {
+    let identity = ca.identity("coordinator", VALIDITY).expect("an identity");
+    let listen = EndpointConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)), identity);
+    let (endpoint, inbound) = Endpoint::bind(listen, Arc::new(NoBulk)).expect("a port");
+    let address = endpoint.local_address();
+    let (changes, _) = watch::channel(0);
+    let journal: Arc<MemoryJournal> = Arc::clone(journal);
+    let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience: Patience::default() };
+    let (actor, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("the coordinator starts");
+    (actor, address)
+}
