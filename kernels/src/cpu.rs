@@ -2,7 +2,8 @@
 //!
 //! * KN-1 (shapes): buffers have the lengths their operation's shape says.
 //! * KN-2 (threads do not enter bits): work is divided into parts whose results do not depend on the division.
-//! * KN-3 (no allocation): scratch is taken once, when the device is made.
+//! * KN-3 (no allocation): scratch is taken once, when the device is made. The product crate packs operands into memory of its
+//!   own, outside any arena: at most 8 MiB a thread.
 
 mod adamw;
 mod attention;
@@ -22,6 +23,8 @@ mod pool;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use class::Class;
 

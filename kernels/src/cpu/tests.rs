@@ -1,0 +1,90 @@
+//! Random shapes: every operation gives the same bits on any number of threads and in every class.
+
+use proptest::prelude::*;
+
+use super::testing::{everywhere, values};
+use crate::device::{Attention, Dropout, DropoutKey, DropoutSite, Write};
+
+const KEY: DropoutKey = DropoutKey { seed: 9, step: 4, block: 1, site: DropoutSite::Attention };
+const IDS: [u64; 4] = [70, 7, 1 << 40, 3];
+
+fn write() -> impl Strategy<Value = Write> {
+    prop_oneof![Just(Write::Overwrite), Just(Write::Add)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn rows_and_columns(rows in 1_usize..200, width in 1_usize..300, write in write(), salt in any::<u64>()) {
+        let n = rows * width;
+        let (x, dy, gamma) = (values(salt, n), values(salt ^ 1, n), values(salt ^ 2, width));
+        let stats = everywhere(|device| {
+            let (mut y, mut stats) = (vec![0.0; n], vec![0.0; 2 * rows]);
+            device.layer_norm(&mut y, &mut stats, &x, (&gamma, &gamma), 1e-5);
+            [y, stats].concat()
+        }).split_off(n);
+        everywhere(|device| {
+            let (mut dx, mut dgamma, mut dbeta) = (dy.clone(), gamma.clone(), gamma.clone());
+            let parameters = (&mut dgamma[..], &mut dbeta[..], write);
+            device.layer_norm_backward((&mut dx, write), parameters, &dy, (&x, &stats), &gamma);
+            [dx, dgamma, dbeta].concat()
+        });
+        everywhere(|device| {
+            let mut dbias = gamma.clone();
+            device.bias_gradient(&mut dbias, &dy, write);
+            dbias
+        });
+        let targets: Vec<u32> = (0..rows).map(|row| (row * 31 % width) as u32).collect();
+        everywhere(|device| {
+            let mut logits = x.clone();
+            let loss = device.cross_entropy(&mut logits, &targets, 0.5);
+            logits.push(loss.sum.to_f64() as f32);
+            logits
+        });
+    }
+
+    #[test]
+    fn elements(len in 1_usize..40_000, salt in any::<u64>()) {
+        let (x, dy) = (values(salt, len), values(salt ^ 1, len));
+        everywhere(|device| {
+            let (mut y, mut dx) = (x.clone(), dy.clone());
+            device.gelu(&mut y, &x);
+            device.gelu_backward(&mut dx, &x);
+            device.add_into(&mut dx, &y);
+            dx.push(device.sum_of_squares(&y).sum.to_f64() as f32);
+            dx
+        });
+    }
+
+    #[test]
+    fn samples(
+        samples in 1_usize..=4, positions in 1_usize..150, heads in 1_usize..4, size in 1_usize..40,
+        probability in 0.0_f32..0.9, salt in any::<u64>(),
+    ) {
+        let shape = Attention { samples, positions, heads, size };
+        let (tokens, width) = (samples * positions, shape.width());
+        let dropout = Dropout { key: KEY, probability, samples: &IDS[..samples] };
+        let (qkv, dy) = (values(salt, 3 * tokens * width), values(salt ^ 1, tokens * width));
+        let mut y = everywhere(|device| {
+            let (mut y, mut sums) = (vec![0.0; tokens * width], vec![0.0; shape.statistics()]);
+            device.attention(&mut y, &mut sums, &qkv, shape, Some(&dropout));
+            device.add_residual(&mut y, &dy, Some(&dropout));
+            [y, sums].concat()
+        });
+        let sums = y.split_off(tokens * width);
+        everywhere(|device| {
+            let mut dqkv = vec![0.0; qkv.len()];
+            device.attention_backward(&mut dqkv, &dy, (&y, &sums, &qkv), shape, Some(&dropout));
+            dqkv
+        });
+        let ids: Vec<u32> = (0..tokens).map(|token| (token * token % 19) as u32).collect();
+        everywhere(|device| {
+            let (mut dwte, mut dwpe) = (vec![0.0; 19 * width], vec![0.0; positions * width]);
+            device.embedding_backward((&mut dwte, &mut dwpe), &dy, &ids, positions, Write::Overwrite);
+            let mut y = vec![0.0; tokens * width];
+            device.embedding(&mut y, &ids, (&dwte, &dwpe), positions, Some(&dropout));
+            [dwte, dwpe, y].concat()
+        });
+    }
+}
