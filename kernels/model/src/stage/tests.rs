@@ -7,6 +7,7 @@ use shoal_kernels::Tag;
 use shoal_plan::batch::micro_batches;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::job::Job;
+use shoal_plan::memory::{SeatShape, seat_bytes};
 
 use super::pipeline::{Layout, Outcome, Pipeline};
 use super::*;
@@ -121,6 +122,46 @@ fn at_most_one_sum_a_level_is_alive() {
         + Arena::footprint(table.tied().1.len() as usize);
     // Five lanes: at most the sums of 0..4 in the making, that is 0..2, 2 and 3.
     assert_eq!(arena.usage(Tag::Gradient).high, 3 * one);
+}
+
+/// Arenas measure what the planner's memory formulas say: exactly, where whole buffers can be counted by tag.
+#[test]
+fn memory_is_what_the_planner_counts_on() {
+    for (schedule, lane_count) in [(GPipe, 4), (OneFOneB, 4), (GPipe, 1)] {
+        // Sizes whose buffers are whole cache lines and below a page's rounding, so that footprints are bytes.
+        let mut job = testing::with_data(testing::job(2, 4, 64, 32, 256, 0.1));
+        job.spec.parallel.virtual_replicas = lane_count;
+        // Two micro-batches a lane, so that all blocks have their most sums alive at once.
+        job.spec.train.global_batch = 16;
+        let table = ModelTable::of(&job.spec.model);
+        let shape = SeatShape {
+            blocks: 0..table.blocks.len() as u32,
+            stage: 0,
+            stages: 1,
+            lanes: lane_count,
+            micro_batches: 8,
+            schedule,
+        };
+        let bytes = seat_bytes(&job.spec, &table, &shape);
+        let (device, arena) = testing::device(1);
+        let scratch = arena.total().live;
+        let weights = testing::weights(&job.spec, &table);
+        let mut pipeline = Pipeline::new(&job, &weights, &device, &arena, &layout(&[], &[], schedule));
+        let padding = rounding(&table);
+        assert_eq!(arena.usage(Tag::Weight).live, bytes.seat_weights + padding);
+        pipeline.run(Phase::Train { step: 1 });
+        assert_eq!(arena.usage(Tag::Stash).high, bytes.stash + bytes.logits);
+        let sums = arena.usage(Tag::Gradient).high;
+        assert!(sums >= bytes.lane_sums && sums <= bytes.lane_sums + 4 * padding, "{sums} {}", bytes.lane_sums);
+        let most =
+            scratch + bytes.seat_weights + bytes.lane_sums + bytes.stash + bytes.logits + bytes.scratch + 5 * padding;
+        assert!(arena.total().high <= most, "{} {most}", arena.total().high);
+    }
+}
+
+/// What footprints of whole blocks take beyond their elements: buffers from 64 KiB on are whole pages.
+fn rounding(table: &ModelTable) -> u64 {
+    table.blocks.iter().map(|b| Arena::footprint(b.len as usize) - 4 * b.len).sum()
 }
 
 #[test]
