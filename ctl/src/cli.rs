@@ -83,6 +83,9 @@ pub enum Verb {
     /// Make a fault on purpose.
     #[command(subcommand)]
     Chaos(Chaos),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
     /// Train on a local cluster twice, once with a worker killed and another joined, and compare the bits.
     Demo(Demo),
     /// Print a completion script.

@@ -6,6 +6,7 @@ use crate::cluster::ClusterDir;
 use crate::failure::{Failure, Verdict};
 use crate::output::Format;
 
+mod bench;
 mod cancel;
 mod chaos;
 mod completions;
@@ -76,6 +77,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Plan(args) => plan::run(context, &args),
         Verb::Drain(args) => drain::run(context, &args),
         Verb::Chaos(args) => chaos::run(context, args),
+        Verb::Bench(args) => bench::run(context, &args),
         Verb::Demo(args) => demo::run(context, &args),
         Verb::Completions(args) => Ok(completions::run(&args)),
         Verb::Daemon(_) => unreachable!("CT-1 (main turns a daemon's command line into a daemon)"),
