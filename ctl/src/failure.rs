@@ -1,5 +1,6 @@
 //! How a command ends: with an exit code and a sentence.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -83,6 +84,10 @@ pub fn conclude(result: Result<Verdict, Failure>) -> ExitCode {
         Ok(verdict) => verdict.into(),
         Err(failure) => {
             let code = failure.code();
+            // Whoever reads the output has had enough of it and is not interested in more.
+            if matches!(&failure, Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
+                return ExitCode::from(code);
+            }
             eprintln!("shoalctl: {:#}", anyhow::Error::from(failure));
             ExitCode::from(code)
         }
