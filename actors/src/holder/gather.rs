@@ -4,9 +4,9 @@
 //! * GA-2 (written order): own tree, tied head's tree, then own + tied; whoever sent what, and in which order it came.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
 use shoal_kernels::{Arena, Device, JobPanic};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::PieceId;
@@ -113,12 +113,15 @@ pub(super) struct Gather {
     sums: BTreeMap<(u64, PieceId), PieceSum>,
 }
 
+/// The outcome of the job that makes a whole gradient.
+pub(super) type Making = BoxFuture<'static, Result<Result<Gathered, GatherError>, JobPanic>>;
+
 /// What a partial led to.
-pub(super) enum Step<F> {
+pub(super) enum Step {
     /// More must come.
     Waits,
-    /// That was the last one: the whole gradient will come out of the future.
-    Whole(F, Option<LossSum>),
+    /// That was the last one: the whole gradient is being made. With the loss of the step, if it came along.
+    Whole(Making, Option<LossSum>),
 }
 
 impl Gather {
@@ -137,8 +140,7 @@ impl Gather {
         thread: &DeviceThread,
         plan: &PiecePlan,
         partial: Partial,
-    ) -> Result<Step<impl Future<Output = Result<Result<Gathered, GatherError>, JobPanic>> + Send + use<>>, PartialError>
-    {
+    ) -> Result<Step, PartialError> {
         let Partial { step, piece, unit, node, slice, loss } = partial;
         let (lanes, table) = (self.lanes, &self.table);
         let sum = self.sums.entry((step, piece)).or_insert_with(|| PieceSum::new(table, plan));
@@ -166,7 +168,7 @@ impl Gather {
         let whole = thread.run(move |device| {
             if cancel.is_cancelled() { Err(GatherError::Missing) } else { finish(device, &arena, units, root) }
         });
-        Ok(Step::Whole(whole, loss))
+        Ok(Step::Whole(Box::pin(whole), loss))
     }
 }
 
@@ -252,3 +254,6 @@ fn parent_of(lanes: u32, node: TreeNode) -> Option<(TreeNode, TreeNode)> {
         at = if node.start < left.end { left } else { right };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 //! actor     messages in, books, commands out; supervises the seats and the loader
 //! slot      weights and moments of an interval, outside of every actor: shard (device arena) or offload store (host arena)
 //! build     a new slot from the seed, from other slots, from peers
-//! update    AdamW with a cursor that outlives a panic
+//! apply     records applied to slots; update: AdamW with a cursor that outlives a panic
 //! gather    lane partials added in tree order: a piece's gradient
 //! seats     adopt a plan, run passes, hand sums and activations around
 //! moves     serve, fill, distribute, share: everything that leaves
@@ -15,6 +15,7 @@
 //! ```
 
 mod actor;
+mod apply;
 mod arrivals;
 mod build;
 mod gather;

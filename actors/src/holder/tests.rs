@@ -1,7 +1,11 @@
 pub(crate) mod cluster;
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use cluster::{Cluster, Ending, Layout, job, text};
 use shoal_config::spec::Schedule;
+use shoal_plan::engine::State;
 use tempfile::TempDir;
 
 use super::HolderMsg;
@@ -65,4 +69,32 @@ async fn a_stage_that_panics_loses_nothing() {
     cluster.until("the failure", |cluster| cluster.log().contains("stage_failed")).await;
     assert_eq!(cluster.engine.members().len(), 4, "no node is lost");
     assert_eq!(cluster.ending().await, reference);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_other_data_fails_the_job_and_says_so() {
+    let dir = TempDir::new().expect("a temp dir");
+    let mut other = (*job(text(&dir), Layout::new(1, 1), STEPS)).clone();
+    other.data.digest = shoal_plan::ids::Digest::of(b"other data");
+    let mut cluster = Cluster::new(Arc::new(other));
+    cluster.join(1).await;
+    cluster.until_over().await;
+    let State::Failed { reason } = cluster.engine.status().state else { panic!("{}", cluster.log()) };
+    assert!(reason.contains("copy the submitted files to this node"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arenas_return_to_nothing_after_the_end() {
+    let (_dir, mut cluster) = cluster(Layout::new(2, 2), 4).await;
+    cluster.until_over().await;
+    for node in 1..=4 {
+        let devices = cluster.devices(node);
+        let live = || devices.arena_lines().into_iter().filter(|line| line.live_bytes > 0).collect::<Vec<_>>();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // The device's own scratch stays.
+        while live().iter().any(|line| line.tag != "temporary") {
+            assert!(Instant::now() < deadline, "n{node} keeps {:?}", live());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }

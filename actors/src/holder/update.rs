@@ -151,3 +151,6 @@ fn strides(table: &BlockTable, interval: Interval, stride: usize) -> Vec<(Range<
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

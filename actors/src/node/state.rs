@@ -302,7 +302,7 @@ impl NodeState {
 
     async fn forget_everything(&mut self) {
         for (job, here) in std::mem::take(&mut self.jobs) {
-            if let Err(error) = here.holder.stop_and_wait(None, Some(STOP_DEADLINE.into())).await {
+            if let Err(error) = here.holder.stop_and_wait(None, Some(STOP_DEADLINE)).await {
                 tracing::warn!(%job, %error, "holder did not end in time");
             }
             self.links.endpoint.forget(job);

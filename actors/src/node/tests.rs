@@ -57,3 +57,46 @@ async fn a_worker_that_goes_and_one_that_comes_leave_no_trace() {
     net.start("e").await;
     assert_eq!(net.ending(id, &what).await, *reference, "{}", net.events(id).await);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_coordinator_takes_over_and_nobody_starts_afresh() {
+    let reference = reference().await;
+    let (_dir, what) = tiny(Layout::new(2, 2));
+    let mut net = Net::up(&["a", "b", "c", "d"]).await;
+    let id = net.submit(&what).await;
+    net.until_step(id, 3).await;
+    net.replace_coordinator().await;
+    assert_eq!(net.ending(id, &what).await, *reference, "{}", net.events(id).await);
+    let events = net.events(id).await;
+    assert!(!events.contains("node_lost"), "every worker came back under its name:\n{events}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_outlives_every_process() {
+    let (_dir, what) = tiny(Layout::new(2, 1));
+    let mut net = Net::up(&["a", "b"]).await;
+    let id = net.submit(&what).await;
+    let ending = net.ending(id, &what).await;
+    for name in ["a", "b"] {
+        net.stop(name).await;
+    }
+    // Either one has everything: as owner or as shadow.
+    net.start("b").await;
+    net.until_living(1).await;
+    assert_eq!(net.written(id, &what).await, ending.state);
+    let reports = net.reports(id).await;
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].devices[0].calls.iter().any(|call| call.backward > 0), "{reports:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_wishes_to_leave_is_let_go_and_nothing_is_lost() {
+    let reference = reference().await;
+    let (_dir, what) = tiny(Layout::new(2, 1));
+    let mut net = Net::up(&["a", "b", "c"]).await;
+    let id = net.submit(&what).await;
+    net.until_step(id, 2).await;
+    net.leave("a").await;
+    assert_eq!(net.ending(id, &what).await, *reference, "{}", net.events(id).await);
+    assert_eq!(net.status(id).await.steps_lost, 0);
+}

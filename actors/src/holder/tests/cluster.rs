@@ -274,9 +274,8 @@ impl Cluster {
     pub(super) async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !is_so(self) {
-            if let State::Failed { reason } = &self.engine.status().state {
-                panic!("waiting for {what}, the job failed: {reason}");
-            }
+            let state = self.engine.status().state;
+            assert!(!state.is_over(), "waiting for {what}, the job ended as {state:?}");
             assert!(Instant::now() < deadline, "{what} did not come: {:?}\n{}", self.engine.status(), self.log());
             let wake = self.wake.map_or(deadline, |wake| wake.min(deadline));
             tokio::select! {
@@ -296,6 +295,11 @@ impl Cluster {
 
     pub(super) async fn until_step(&mut self, step: u64) {
         self.until(&format!("step {step}"), |cluster| cluster.engine.status().step >= step).await;
+    }
+
+    /// Runs until nothing will ever happen again, however it ends.
+    pub(super) async fn until_over(&mut self) {
+        self.until("any end", |cluster| cluster.engine.status().state.is_over()).await;
     }
 
     /// Runs to the end.

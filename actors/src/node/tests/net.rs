@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorRef};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::engine::Order;
 use shoal_plan::ids::{Digest, JobId};
 use shoal_plan::job::Job;
 use shoal_wire::api::{JobState, JobStatus, LedgerLine, NodeReport};
@@ -56,8 +55,7 @@ impl Net {
         for name in workers {
             net.start(name).await;
         }
-        let want = workers.len();
-        net.until("every worker is a member", |net| Box::pin(async move { net.living().await == want })).await;
+        net.until_living(workers.len()).await;
         net
     }
 
@@ -83,9 +81,17 @@ impl Net {
         assert_eq!(node.ended().await, NodeEnd::Stopped);
     }
 
+    /// Asks a worker to leave in peace and waits until it has.
+    pub(super) async fn leave(&mut self, name: &str) {
+        let mut node = self.nodes.remove(name).expect("it runs");
+        node.leave();
+        let end = tokio::time::timeout(DEADLINE, node.ended()).await.expect("it is let go");
+        assert_eq!(end, NodeEnd::Left);
+    }
+
     /// The coordinator dies and another one takes over from its journal, at another address.
     pub(super) async fn replace_coordinator(&mut self) {
-        self.coordinator.kill_and_wait(Some(CALL.into())).await.expect("it ends");
+        self.coordinator.kill_and_wait(Some(CALL)).await.expect("it ends");
         let (coordinator, at) = coordinator(&self.ca, &self.journal).await;
         self.coordinator = coordinator;
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = at;
@@ -102,6 +108,11 @@ impl Net {
         }
     }
 
+    /// Waits until so many workers are members.
+    pub(super) async fn until_living(&self, want: usize) {
+        self.until("every worker is a member", move |net| Box::pin(async move { net.living().await == want })).await;
+    }
+
     async fn living(&self) -> usize {
         let nodes = self.ask(|reply| CoordinatorMsg::Read(Read::Nodes(reply))).await;
         nodes.iter().filter(|node| node.state == shoal_wire::api::NodeState::Ready).count()
@@ -109,10 +120,6 @@ impl Net {
 
     pub(super) async fn submit(&self, job: &Job) -> JobId {
         self.ask(|reply| CoordinatorMsg::Submit(Box::new(job.spec.clone()), reply)).await
-    }
-
-    pub(super) async fn order(&self, job: JobId, order: Order) {
-        self.ask(|reply| CoordinatorMsg::Order(job, order, reply)).await;
     }
 
     pub(super) async fn status(&self, job: JobId) -> JobStatus {
