@@ -32,4 +32,5 @@ pub mod predict;
 pub mod protocol;
 pub mod rules;
 pub mod schedule;
+pub mod sim;
 pub mod space;

@@ -14,7 +14,7 @@
 //! ```
 
 use super::Engine;
-use super::phase::{Phase, Running};
+use super::phase::{Phase, Running, Validation};
 
 /// A broken invariant, named as in the module's table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Engine {
                 return broken("EN-5 (reports)", format!("{node} for step {}, not {step}", report.step));
             }
         }
-        if running.evaluating.is_some() && !self.evaluation_due(step - 1) {
+        if matches!(running.validation, Validation::Begun(_)) && !self.evaluation_due(step - 1) {
             return broken("EN-9 (side work)", format!("validation of step {}", step - 1));
         }
         Ok(())

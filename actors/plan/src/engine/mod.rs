@@ -155,6 +155,12 @@ impl Engine {
         self.chain.head()
     }
 
+    /// Whether the job is over, durably, and its nodes are released.
+    #[must_use]
+    pub fn has_released(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
     /// Nodes that take part, or would.
     #[must_use]
     pub fn members(&self) -> Vec<NodeId> {
@@ -216,6 +222,7 @@ impl Engine {
             Phase::FenceJournaled { mark: waits, .. } if *waits <= mark => self.send_fence(),
             Phase::DeployJournaled { mark: waits, .. } if *waits <= mark => self.send_deploy(),
             Phase::Closing { mark: waits } if *waits <= mark => self.release_all(),
+            Phase::Running(_) => self.validation_durable(mark),
             Phase::Queued
             | Phase::Gathering { .. }
             | Phase::Absent { .. }
@@ -223,7 +230,6 @@ impl Engine {
             | Phase::Fencing(_)
             | Phase::DeployJournaled { .. }
             | Phase::Deploying(_)
-            | Phase::Running(_)
             | Phase::Parked
             | Phase::Closing { .. }
             | Phase::Over => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::face::{Command, OrderAnswer, Record, State};
-use super::phase::{Persisting, Persists, Phase, Standing};
+use super::phase::{Persisting, Persists, Phase, Standing, Validation};
 use super::{Engine, Happening};
 use crate::commit;
 use crate::digest::{PieceLeaves, assemble};
@@ -17,7 +17,10 @@ impl Engine {
         let (head, Some(standing)) = (self.chain.head().step, &self.standing) else { return };
         let replicas = usize::from(standing.plan.replicas());
         let Phase::Running(running) = &mut self.phase else { return };
-        let Some(parts) = running.evaluating.as_mut().filter(|_| step == head) else { return };
+        let Validation::Begun(parts) = &mut running.validation else { return };
+        if step != head {
+            return;
+        }
         parts.insert(replica, loss);
         if parts.len() < replicas {
             return;
@@ -26,12 +29,22 @@ impl Engine {
             loss: commit::total(parts.values().map(|part| part.loss)),
             tokens: parts.values().map(|part| part.tokens).sum(),
         };
-        running.evaluating = None;
         self.tally.validated(step, loss);
         self.journal(Record::Evaluated { step, loss });
         self.note(Happening::Evaluated { step });
-        self.flush_soon();
-        self.side_work_done();
+        let mark = self.flush();
+        if let Phase::Running(running) = &mut self.phase {
+            running.validation = Validation::Journaled { mark };
+        }
+    }
+
+    /// A validation result is durable.
+    pub(super) fn validation_durable(&mut self, flushed: u64) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        if matches!(running.validation, Validation::Journaled { mark } if mark <= flushed) {
+            running.validation = Validation::Idle;
+            self.side_work_done();
+        }
     }
 
     /// Something that a commit waits for is done.
@@ -128,7 +141,7 @@ impl Engine {
         let Phase::Running(running) = &self.phase else { return };
         let written = matches!(running.persists, Persists::LastWritten);
         let steps = self.steps();
-        if self.chain.head().step == steps && written && running.evaluating.is_none() {
+        if self.chain.head().step == steps && written && matches!(running.validation, Validation::Idle) {
             self.close(State::Done, format!("all {steps} steps are committed and written by all their holders"));
         }
     }

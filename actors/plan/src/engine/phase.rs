@@ -71,9 +71,21 @@ pub(super) struct Running {
     /// Pieces that each node has to report before the next commit.
     pub required: BTreeMap<NodeId, BTreeSet<PieceId>>,
     pub reports: BTreeMap<NodeId, Prepared>,
-    /// Parts of the validation pass at the last commit, if one is on.
-    pub evaluating: Option<BTreeMap<Replica, LossSum>>,
+    /// The validation pass at the last commit, if one is on.
+    pub validation: Validation,
     pub persists: Persists,
+}
+
+/// Where the validation pass at the last commit stands. Its result is durable before the next step is committed, so a
+/// restarted coordinator that does not find it knows that the next step was never decided.
+#[derive(Clone, Debug)]
+pub(super) enum Validation {
+    /// None is on.
+    Idle,
+    /// Parts are missing.
+    Begun(BTreeMap<Replica, LossSum>),
+    /// Its result is journaled before this mark.
+    Journaled { mark: u64 },
 }
 
 /// Where hashing or writing the state at the last commit stands.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::face::{LossCause, Offer};
-use super::phase::{Persists, Phase, Standing};
+use super::phase::{Persists, Phase, Standing, Validation};
 use super::{Engine, Happening};
 use crate::ids::NodeId;
 use crate::protocol::{FromNode, ToNode, Trouble};
@@ -180,8 +180,8 @@ impl Engine {
     /// With nobody stepping there is no next commit to think at.
     pub(super) fn replan_if_idle(&mut self) {
         let Phase::Running(running) = &self.phase else { return };
-        let busy = running.evaluating.is_some() || !matches!(running.persists, Persists::Idle);
-        if self.in_flight.is_some() || busy || self.chain.head().step == self.steps() {
+        let quiet = matches!((&running.validation, &running.persists), (Validation::Idle, Persists::Idle));
+        if self.in_flight.is_some() || !quiet || self.chain.head().step == self.steps() {
             return;
         }
         if let Some(reason) = self.reason_to_replan() {

@@ -34,8 +34,9 @@ impl Engine {
             }
             engine.generation.number = 0;
         }
-        if engine.state == State::Training {
-            engine.in_flight = Some(engine.chain.head().step + 1);
+        let next = engine.chain.head().step + 1;
+        if engine.state == State::Training && next <= engine.steps() {
+            engine.in_flight = Some(next);
         }
         engine.phase = match members {
             _ if engine.state.is_over() => Phase::Over,

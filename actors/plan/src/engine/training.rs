@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::face::{Record, State};
 use super::passes::persisters;
-use super::phase::{Persisting, Persists, Phase, Running, Shadow, Standing, nodes_of};
+use super::phase::{Persisting, Persists, Phase, Running, Shadow, Standing, Validation, nodes_of};
 use super::{Engine, Happening};
 use crate::commit::{self, StepReport};
 use crate::draw;
@@ -35,7 +35,7 @@ impl Engine {
             required: required(standing, head.step + 1),
             audience,
             reports: BTreeMap::new(),
-            evaluating: None,
+            validation: Validation::Idle,
             persists: Persists::Idle,
         }));
         self.tally.started = true;
@@ -103,7 +103,7 @@ impl Engine {
         let (Phase::Running(running), Some(standing)) = (&self.phase, &self.standing) else { return None };
         self.in_flight?;
         let tolerated = usize::from(self.rules.breaks(Breach::CommitBeforeAllPrepared));
-        let first = running.evaluating.is_some() || matches!(running.persists, Persists::Begun(_));
+        let first = !matches!(running.validation, Validation::Idle) || matches!(running.persists, Persists::Begun(_));
         if first || running.reports.len() + tolerated < running.required.len() {
             return None;
         }
@@ -149,8 +149,8 @@ impl Engine {
         let Phase::Running(running) = &mut self.phase else {
             return Ahead { next: Next::Hold, fills: Vec::new(), persist: None, replan: None };
         };
-        if evaluate && running.evaluating.is_none() {
-            running.evaluating = Some(BTreeMap::new());
+        if evaluate && matches!(running.validation, Validation::Idle) {
+            running.validation = Validation::Begun(BTreeMap::new());
         }
         if let (Some((persist, answers)), Some(standing)) = (&persist, &self.standing) {
             let waiting = persisters(standing, persist.mode, step);

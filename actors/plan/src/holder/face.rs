@@ -53,7 +53,8 @@ pub enum HolderEvent {
         /// The step it has now.
         step: u64,
     },
-    /// State asked for by [`MoveCommand::Fetch`], or a fill, is whole in the slot.
+    /// State asked for by [`MoveCommand::Fetch`], or a fill, is whole in the slot. The actor writes only what the slot still
+    /// lacks, once: a transfer that nobody waits for is dropped before it touches anything.
     StateArrived {
         /// Under which it was sent.
         generation: Generation,
@@ -65,7 +66,8 @@ pub enum HolderEvent {
         interval: Interval,
     },
     /// A piece's weights are in the compute weights of every seat here that needs them: by fetch, by
-    /// [`MoveCommand::Distribute`] from its owner, or copied from this node's own slot.
+    /// [`MoveCommand::Distribute`] from its owner, or copied from this node's own slot. The actor writes only what is newer
+    /// than what is there.
     WeightsArrived {
         /// Under which they were sent.
         generation: Generation,
@@ -153,7 +155,7 @@ pub enum HolderCommand {
     Seat(SeatCommand),
     /// Move something between nodes.
     Move(MoveCommand),
-    /// Free every slot and seat of the job. What was written stays.
+    /// Stop all work of the job, then free its slots and seats. What was written stays.
     Release,
 }
 

@@ -107,6 +107,14 @@ impl Holder {
         self.seen
     }
 
+    /// Says of everything held that it is at a version of somebody else's making: for tests.
+    #[doc(hidden)]
+    pub fn forge(&mut self, version: Version) {
+        for (_, slot) in self.slots.iter_mut() {
+            slot.version = version;
+        }
+    }
+
     /// Takes one fact in; says what to do, in order.
     pub fn handle(&mut self, event: HolderEvent) -> Vec<HolderCommand> {
         let mut out = Vec::new();
@@ -197,8 +205,17 @@ impl Holder {
 
     /// Drops records that the journal has durably and no slot still needs.
     fn forget(&mut self, flushed: u64) {
-        let lowest = self.slots.iter().filter(|(_, s)| s.is_whole()).map(|(_, s)| s.version.step).min();
-        let keep_from = lowest.unwrap_or(u64::MAX).min(flushed);
+        let whole = self.slots.iter().filter(|(_, s)| s.is_whole()).map(|(_, s)| s.version.step);
+        let awaited = match &self.phase {
+            Phase::Running(_, run) => run.lowest_awaited(),
+            Phase::Waiting
+            | Phase::Fenced { .. }
+            | Phase::Settling(_)
+            | Phase::Moving(_)
+            | Phase::Ready(_)
+            | Phase::Released => None,
+        };
+        let keep_from = whole.chain(awaited).min().unwrap_or(u64::MAX).min(flushed);
         self.entries.retain(|step, _| *step > keep_from);
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Run {
     reported: u64,
     /// Fills to send, each once its slot is at the step.
     fills: Vec<(u64, Fill)>,
+    /// Fills to get, each with the step it was ordered at: the records after that one will be needed.
+    awaited: Vec<(PieceId, u64)>,
     /// Fills ever ordered under this deployment.
     ordered: BTreeSet<(PieceId, NodeId)>,
     /// Pieces to hash or write.
@@ -55,10 +57,16 @@ impl Run {
             trained: None,
             reported: version.step,
             fills: Vec::new(),
+            awaited: Vec::new(),
             ordered: BTreeSet::new(),
             persist: Persisting::Nothing,
             persisted: None,
         }
+    }
+
+    /// The lowest step after which records are needed for fills under way.
+    pub(super) fn lowest_awaited(&self) -> Option<u64> {
+        self.awaited.iter().map(|(_, step)| *step).min()
     }
 
     fn order(&mut self, node: NodeId, adopted: &mut Adopted, next: Next, fills: &[Fill], persist: Option<Persist>) {
@@ -86,6 +94,9 @@ impl Run {
             }
             if fill.from == node {
                 self.fills.push((step, *fill));
+            }
+            if fill.to == node && adopted.unfilled.contains(&fill.piece) {
+                self.awaited.push((fill.piece, step));
             }
         }
         if let Some(persist) = persist
@@ -239,6 +250,9 @@ impl Holder {
         if let Some(piece) = slot.piece {
             adopted.unfilled.remove(&piece);
             let generation = adopted.generation;
+            if let Phase::Running(_, run) = &mut self.phase {
+                run.awaited.retain(|(awaited, _)| *awaited != piece);
+            }
             out.push(HolderCommand::Tell(FromNode::Filled { generation, piece, version }));
         }
         self.advance(out);

@@ -1,0 +1,228 @@
+//! Training as hashes: state, activations and gradients that show every mixing of versions.
+//!
+//! An *atom* is one segment of the address space. Its state at step k is a hash of its state at k-1, of record k and of its
+//! gradient. A lane's loss is a hash of every weight of the model in forward order, and every gradient of the lane is
+//! a hash of that loss; so one stale or doubled update anywhere changes everything after it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use shoal_exact::ExactSum;
+
+use crate::blocks::ModelTable;
+use crate::commit::{self, StepReport};
+use crate::digest::segments;
+use crate::ids::{BlockId, Digest, Generation};
+use crate::job::Job;
+use crate::ledger::{LedgerEntry, Update, Version};
+use crate::protocol::{LossSum, Norm};
+use crate::space::Interval;
+
+/// Tokens that each lane is said to train on in a step.
+const LANE_TOKENS: u64 = 16;
+
+/// A cheap hash of two words (Stafford's variant 13 of the MurmurHash3 finaliser).
+pub(super) fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a ^ b.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// Where atoms lie, and what the job's arithmetic is.
+#[derive(Debug)]
+pub(super) struct Arithmetic {
+    pub job: Arc<Job>,
+    pub table: Arc<ModelTable>,
+    /// First atom of each block, and their number after the last.
+    first: Vec<usize>,
+    /// Start of each atom within its block.
+    starts: Vec<u64>,
+    /// Atoms of the token table.
+    tied: std::ops::Range<usize>,
+    /// Whether an attempt at a step enters its gradients, so that two attempts can be told apart. Real arithmetic gives the
+    /// same bits again.
+    pub salted: bool,
+}
+
+/// The whole state at one version, as the reference has it.
+#[derive(Debug)]
+pub(super) struct Reference {
+    pub atoms: Arc<Vec<u64>>,
+    /// Samples used up to here are those of these many steps.
+    pub step: u64,
+}
+
+impl Arithmetic {
+    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, salted: bool) -> Self {
+        let (mut first, mut starts) = (Vec::new(), Vec::new());
+        for block in &table.blocks {
+            first.push(starts.len());
+            starts.extend(segments(block, Interval::new(0, block.len)).map(|segment| segment.start));
+        }
+        first.push(starts.len());
+        let mut all = Self { job, table, first, starts, tied: 0..0, salted };
+        let (block, interval) = all.table.tied();
+        all.tied = all.atoms(block, interval);
+        all
+    }
+
+    /// Atoms of an interval that is cut at segment edges.
+    pub(super) fn atoms(&self, block: BlockId, interval: Interval) -> std::ops::Range<usize> {
+        let base = self.first[block.0 as usize];
+        let of_block = &self.starts[base..self.first[block.0 as usize + 1]];
+        let from = of_block.partition_point(|start| *start < interval.start);
+        let to = of_block.partition_point(|start| *start < interval.end);
+        base + from..base + to
+    }
+
+    pub(super) fn block_atoms(&self, block: u32) -> std::ops::Range<usize> {
+        self.first[block as usize]..self.first[block as usize + 1]
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Atoms that the tied head adds gradients to.
+    pub(super) fn tied(&self) -> std::ops::Range<usize> {
+        self.tied.clone()
+    }
+
+    pub(super) fn initial(&self, atom: usize) -> u64 {
+        mix(self.job.spec.seed, atom as u64)
+    }
+
+    /// What an attempt adds to every hash.
+    pub(super) fn salt(&self, attempt: Generation) -> u64 {
+        if self.salted { mix(u64::from(attempt.incarnation), u64::from(attempt.number)) } else { 0 }
+    }
+
+    /// A lane's input at a step.
+    pub(super) fn input(&self, step: u64, lane: u32) -> u64 {
+        mix(step, u64::from(lane) << 32 | 1)
+    }
+
+    /// A lane's activation after a block.
+    pub(super) fn forward(&self, activation: u64, block: u32, weights: &[u64]) -> u64 {
+        let mut sum = u64::from(block);
+        for weight in &weights[self.block_atoms(block)] {
+            sum = mix(sum, *weight);
+        }
+        if block + 1 == self.table.blocks.len() as u32 {
+            for weight in &weights[self.tied()] {
+                sum = mix(sum, *weight);
+            }
+        }
+        mix(activation, sum)
+    }
+
+    /// A lane's gradient of an atom; the token table gets a second one from the head.
+    pub(super) fn gradient(&self, loss: u64, atom: usize, tied: bool) -> u64 {
+        mix(loss, (atom as u64) << 1 | u64::from(tied))
+    }
+
+    /// The norm of some whole gradients.
+    pub(super) fn norm(&self, gradients: &[u64]) -> Norm {
+        let sum: u64 = gradients.iter().map(|gradient| gradient & 0xF_FFFF).sum();
+        Norm::Finite(ExactSum::of(sum as f64))
+    }
+
+    /// The loss of some lanes.
+    pub(super) fn loss(&self, lanes: &[u64]) -> LossSum {
+        let sum: u64 = lanes.iter().map(|loss| loss & 0xF_FFFF).sum();
+        LossSum { loss: Norm::Finite(ExactSum::of(sum as f64)), tokens: LANE_TOKENS * lanes.len() as u64 }
+    }
+
+    /// An atom after an update.
+    pub(super) fn updated(&self, before: u64, record: u64, entry: &LedgerEntry, gradient: u64) -> u64 {
+        match entry.update {
+            Update::Apply(_) => mix(mix(before, record), gradient),
+            Update::Skip => before,
+        }
+    }
+}
+
+/// A record as one word of every update under it.
+pub(super) fn word(version: &Version) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&version.chain.0[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// A leaf hash of an atom.
+pub(super) fn leaf(atom: u64, kind: u8) -> Digest {
+    let mut bytes = [kind; 32];
+    bytes[..8].copy_from_slice(&atom.to_le_bytes());
+    Digest(bytes)
+}
+
+/// States that the ledger's records lead to, by their chain hash: what one machine alone would have computed.
+#[derive(Debug)]
+pub(super) struct References {
+    by_chain: HashMap<Digest, Reference>,
+}
+
+impl References {
+    pub(super) fn new(arithmetic: &Arithmetic) -> Self {
+        let atoms = (0..arithmetic.count()).map(|atom| arithmetic.initial(atom)).collect();
+        let genesis = arithmetic.job.genesis();
+        Self { by_chain: HashMap::from([(genesis, Reference { atoms: Arc::new(atoms), step: 0 })]) }
+    }
+
+    pub(super) fn at(&self, version: &Version) -> Option<&Reference> {
+        self.by_chain.get(&version.chain).filter(|reference| reference.step == version.step)
+    }
+
+    /// Computes the step that a record commits. It has to be the record of one of these attempts, whole and unmixed.
+    pub(super) fn follow(
+        &mut self,
+        arithmetic: &Arithmetic,
+        entry: &LedgerEntry,
+        time: u64,
+        attempts: &[Generation],
+    ) -> Result<(), String> {
+        let at = Version { step: entry.step - 1, chain: entry.previous };
+        let version = entry.version();
+        if self.by_chain.contains_key(&version.chain) {
+            return Ok(());
+        }
+        let before = self.at(&at).ok_or_else(|| format!("record {} follows a state that never was", entry.step))?;
+        let lanes = arithmetic.job.spec.parallel.virtual_replicas;
+        let blocks = arithmetic.table.blocks.len() as u32;
+        let through = |salt: u64| -> Vec<u64> {
+            let forward = |lane| {
+                let input = arithmetic.input(entry.step, lane);
+                mix((0..blocks).fold(input, |a, block| arithmetic.forward(a, block, &before.atoms)), salt)
+            };
+            (0..lanes).map(forward).collect()
+        };
+        for attempt in attempts.iter().rev() {
+            let losses = through(arithmetic.salt(*attempt));
+            let loss = arithmetic.loss(&losses);
+            if loss.loss != Norm::Finite(entry.loss) {
+                continue;
+            }
+            let gradients: Vec<u64> = (0..arithmetic.count())
+                .map(|atom| {
+                    let tied = arithmetic.tied().contains(&atom);
+                    losses.iter().fold(0u64, |sum, loss| {
+                        let own = arithmetic.gradient(*loss, atom, false);
+                        let more = if tied { arithmetic.gradient(*loss, atom, true) } else { 0 };
+                        sum.wrapping_add(own).wrapping_add(more)
+                    })
+                })
+                .collect();
+            let report = StepReport { norm: arithmetic.norm(&gradients), loss };
+            if commit::entry(&arithmetic.job, at, time, &report) != *entry {
+                continue;
+            }
+            let record = word(&version);
+            let atoms = before.atoms.iter().zip(&gradients);
+            let atoms = atoms.map(|(b, g)| arithmetic.updated(*b, record, entry, *g)).collect();
+            self.by_chain.insert(version.chain, Reference { atoms: Arc::new(atoms), step: version.step });
+            return Ok(());
+        }
+        Err(format!("record {} is not what any attempt at it computes", entry.step))
+    }
+}

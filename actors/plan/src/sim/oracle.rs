@@ -1,0 +1,232 @@
+//! What is demanded of every history.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::actor::Life;
+use super::model::leaf;
+use super::world::World;
+use crate::digest::{PieceLeaves, assemble};
+use crate::engine::{LossCause, RedundancyState, State};
+use crate::holder::SlotId;
+use crate::ids::{BlockId, Digest, NodeId};
+use crate::ledger::{LedgerEntry, Update, Version};
+use crate::space::{Interval, Kind};
+
+/// One demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Oracle {
+    /// The engine's own invariants hold after each event.
+    Invariant,
+    /// A holder's orders make sense: nothing is updated twice or without a gradient, freed twice, served when absent.
+    Contract,
+    /// Every committed record is what one attempt at its step computes, and uses that step's samples once.
+    Record,
+    /// A step once committed keeps its record, unless its loss is reported.
+    Committed,
+    /// Every slot has the content that its version says.
+    Content,
+    /// Every digest that is answered is that of the undisturbed state.
+    Digest,
+    /// Steps are given up only beyond the promise, and all that are lost are reported.
+    Lost,
+    /// No generation begins twice.
+    Generation,
+    /// The job ends once faults stop.
+    Liveness,
+}
+
+impl fmt::Display for Oracle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
+}
+
+/// A demand that was not met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which.
+    pub oracle: Oracle,
+    /// What was seen.
+    pub found: String,
+}
+
+/// What the oracle keeps in mind.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub finding: Option<Finding>,
+    redundancy: u32,
+    /// Nodes lost since redundancy was last full; more than the promise until it was full once.
+    losses: u32,
+    lost: BTreeSet<NodeId>,
+    /// Records of the ledger, as they were decided.
+    records: BTreeMap<u64, LedgerEntry>,
+    lost_steps: u64,
+}
+
+impl Judge {
+    pub(super) fn new(redundancy: u32) -> Self {
+        let (lost, records) = (BTreeSet::new(), BTreeMap::new());
+        Self { finding: None, redundancy, losses: u32::MAX / 2, lost, records, lost_steps: 0 }
+    }
+
+    /// A node, or part of what it holds, is gone.
+    pub(super) fn harm(&mut self, node: NodeId) {
+        if self.lost.insert(node) {
+            self.losses += 1;
+        }
+    }
+
+    /// Part of what a node holds is gone.
+    pub(super) fn holding_lost(&mut self) {
+        self.losses += 1;
+    }
+
+    pub(super) fn node_lost(&mut self, node: NodeId, cause: LossCause) {
+        match cause {
+            LossCause::Left => {}
+            LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Evicted => self.harm(node),
+        }
+    }
+
+    pub(super) fn node_back(&mut self, node: NodeId) {
+        self.lost.remove(&node);
+    }
+}
+
+impl World {
+    pub(super) fn accuse(&mut self, oracle: Oracle, found: String) {
+        if self.judge.finding.is_none() {
+            self.trace(|| format!("WRONG ({oracle}): {found}"));
+            self.judge.finding = Some(Finding { oracle, found });
+        }
+    }
+
+    /// The engine says that redundancy is full: from here on the promise holds, for what is still there.
+    pub(super) fn see_redundancy(&mut self) {
+        let Some(engine) = &self.coordinator.engine else { return };
+        if engine.redundancy().state != RedundancyState::Full {
+            return;
+        }
+        let Some(plan) = engine.plan() else { return };
+        let holders: BTreeSet<NodeId> = plan.pieces.iter().flat_map(|piece| piece.holders()).collect();
+        let gone = |node: &&NodeId| {
+            let actor = &self.nodes[node];
+            self.judge.lost.contains(node) || actor.hurt || !matches!(actor.life, Life::Up)
+        };
+        self.judge.losses = holders.iter().filter(gone).count() as u32;
+    }
+
+    pub(super) fn judge_record(&mut self, entry: &LedgerEntry) {
+        match self.judge.records.get(&entry.step) {
+            Some(before) if before != entry => {
+                self.accuse(
+                    Oracle::Committed,
+                    format!("step {} is committed by another record than before", entry.step),
+                );
+            }
+            Some(_) => {}
+            None => {
+                if self.judge.records.last_key_value().map_or(0, |(step, _)| *step) + 1 != entry.step {
+                    self.accuse(Oracle::Record, format!("record {} does not follow the last", entry.step));
+                }
+                self.judge.records.insert(entry.step, entry.clone());
+            }
+        }
+        let time = match entry.update {
+            Update::Apply(_) => entry.optimizer_time - 1,
+            Update::Skip => entry.optimizer_time,
+        };
+        let attempts =
+            if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[crate::ids::Generation::default()] };
+        if let Err(found) = self.references.follow(&self.arithmetic, entry, time, attempts) {
+            self.accuse(Oracle::Record, found);
+        }
+    }
+
+    pub(super) fn judge_rollback(&mut self, from: u64, to: u64) {
+        if self.judge.losses <= self.judge.redundancy {
+            let found =
+                format!("steps up to {from} are given up after {} losses of full redundancy", self.judge.losses);
+            self.accuse(Oracle::Lost, found);
+        }
+        let known = self.judge.records.last_key_value().map_or(0, |(step, _)| *step);
+        if known != from {
+            self.accuse(Oracle::Lost, format!("{known} steps were committed, and {from} are reported as given up"));
+        }
+        self.judge.lost_steps += from - to;
+        self.judge.records.retain(|step, _| *step <= to);
+    }
+
+    /// A slot has to have the content of its version.
+    pub(super) fn judge_slot(&mut self, node: NodeId, slot: SlotId, version: &Version) {
+        let Some(data) = self.nodes.get(&node).and_then(|actor| actor.slots.get(&slot)) else { return };
+        let (range, values) = (data.first..data.first + data.atoms.len(), data.atoms.clone());
+        self.judge_values(node, version, range, &values);
+    }
+
+    pub(super) fn judge_values(
+        &mut self,
+        node: NodeId,
+        version: &Version,
+        range: std::ops::Range<usize>,
+        values: &[u64],
+    ) {
+        match self.references.at(version) {
+            Some(reference) => {
+                if reference.atoms[range.clone()] != *values {
+                    let found = format!("{node} has other bits than step {} in atoms {range:?}", version.step);
+                    self.accuse(Oracle::Content, found);
+                }
+            }
+            None => {
+                self.accuse(Oracle::Content, format!("{node} has a version of step {} that never was", version.step))
+            }
+        }
+    }
+
+    fn digest_of(&self, version: &Version) -> Option<Digest> {
+        let reference = self.references.at(version)?;
+        let mut reports = Vec::new();
+        for block in &self.arithmetic.table.blocks {
+            let range = self.arithmetic.atoms(block.id, Interval::new(0, block.len));
+            for (kind, byte) in [(Kind::Weight, 0), (Kind::Moment1, 1), (Kind::Moment2, 2)] {
+                let leaves = reference.atoms[range.clone()].iter().map(|atom| leaf(*atom, byte)).collect();
+                let (block, interval): (BlockId, Interval) = (block.id, Interval::new(0, block.len));
+                reports.push(PieceLeaves { block, interval, kind, leaves });
+            }
+        }
+        assemble(&self.arithmetic.table, &reports).ok()
+    }
+
+    pub(super) fn judge_digest(&mut self, step: u64, digest: Digest) {
+        let version = match self.judge.records.get(&step) {
+            Some(entry) => entry.version(),
+            None => Version { step: 0, chain: self.arithmetic.job.genesis() },
+        };
+        if version.step != step || self.digest_of(&version) != Some(digest) {
+            self.accuse(Oracle::Digest, format!("the digest of step {step} is not the undisturbed one"));
+        }
+    }
+
+    /// The job is over: how?
+    pub(super) fn judge_the_end(&mut self) {
+        let Some(status) = self.coordinator.engine.as_ref().map(|engine| engine.status()) else { return };
+        match status.state {
+            State::Done => match status.digest {
+                Some((step, digest)) if step == self.outcome.steps => self.judge_digest(step, digest),
+                _ => self.accuse(Oracle::Digest, "the job is done without a digest of its last step".into()),
+            },
+            State::Failed { reason } => {
+                if self.judge.losses <= self.judge.redundancy || !reason.contains("on_loss = halt") {
+                    self.accuse(Oracle::Lost, format!("the job failed: {reason}"));
+                }
+            }
+            other => self.accuse(Oracle::Liveness, format!("the job is over as {other:?}")),
+        }
+        if status.steps_lost != self.judge.lost_steps {
+            let found = format!("{} steps are reported lost, not {}", status.steps_lost, self.judge.lost_steps);
+            self.accuse(Oracle::Lost, found);
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The cluster and its clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use shoal_config::JobSpec;
+use shoal_config::spec::{
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrSpec, ModelSpec, OnLoss, ParallelSpec,
+    Schedule, TrainSpec, Validation,
+};
+
+use super::Outcome;
+use super::actor::{Actor, Life, Task};
+use super::bulk::Bulk;
+use super::coordinator::Coordinator;
+use super::faults::{Fault, Planned, Point};
+use super::model::{Arithmetic, References};
+use super::oracle::Judge;
+use super::queue::Queue;
+use super::rng::Rng;
+use crate::blocks::ModelTable;
+use crate::engine::{Event, LossCause, Offer, State};
+use crate::ids::{Digest, NodeId};
+use crate::job::{DataFacts, Job};
+use crate::protocol::{FromNode, ToNode};
+use crate::rules::Rules;
+
+/// Microseconds.
+pub(super) const MILLI: u64 = 1000;
+/// After the last fault, the job has to end within this.
+const PATIENCE: u64 = 60_000 * MILLI;
+
+/// One thing that will happen.
+#[derive(Clone, Debug)]
+pub(super) enum Coming {
+    /// A control message to a node, over this connection.
+    ToNode { node: NodeId, message: ToNode, link: u64 },
+    /// A control message to the coordinator.
+    FromNode { node: NodeId, message: FromNode, link: u64 },
+    /// A transfer.
+    Bulk(Bulk),
+    /// A node's own work is through.
+    Task(NodeId, Task),
+    /// A fact reaches the coordinator of this start.
+    Fact(Event, u32),
+    /// So much of the journal is on disk.
+    OnDisk { mark: u64, length: usize, start: u32 },
+    /// The coordinator is back.
+    CoordinatorUp,
+    /// A stopped or cut-off node goes on.
+    GoOn(NodeId),
+    /// A stopped or cut-off node is taken for lost, if it still is.
+    TakenForLost(NodeId),
+    /// A node comes back under its id.
+    Rejoin(NodeId),
+    /// A new node.
+    NewNode,
+    /// The operator wants something.
+    Operator,
+    /// The next fault may strike from now on; what waits too long strikes at the next pass.
+    Arm,
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub(super) struct World {
+    pub now: u64,
+    pub rng: Rng,
+    pub queue: Queue<Coming>,
+    pub rules: Rules,
+    pub arithmetic: Arc<Arithmetic>,
+    pub references: References,
+    pub coordinator: Coordinator,
+    pub nodes: BTreeMap<NodeId, Actor>,
+    pub next_node: u64,
+    pub judge: Judge,
+    /// Pairs of nodes that cannot reach each other, until when.
+    pub broken: BTreeMap<(NodeId, NodeId), u64>,
+    pub planned: Vec<Planned>,
+    /// Faults whose point was just reached, with the node there.
+    pub struck: Vec<(Planned, NodeId)>,
+    pub armed_at: u64,
+    pub outcome: Outcome,
+    pub tracing: bool,
+}
+
+fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
+    let model = Gpt2Spec {
+        layers: 2,
+        heads: 1,
+        width: 16,
+        context: 8,
+        vocab: 256,
+        dropout: 0.0,
+        layer_norm_epsilon: 1e-5,
+        init_range: 0.02,
+    };
+    let redundancy = if rng.one_in(12) { 2 } else { 1 };
+    let on_loss = if rng.one_in(8) { OnLoss::Halt } else { OnLoss::Rollback };
+    let auto =
+        |rng: &mut Rng, most: u64| if rng.one_in(8) { Auto::Auto } else { Auto::Set(rng.within(1, most + 1) as u32) };
+    let pipeline = auto(rng, 3);
+    let data = auto(rng, (nodes / 2).min(3));
+    let spec = JobSpec {
+        name: "history".into(),
+        seed,
+        model: ModelSpec::Gpt2(model),
+        data: DataSpec {
+            format: DataFormat::Text,
+            path: "data.txt".into(),
+            validation: Validation::Tail { fraction: 0.1 },
+        },
+        train: TrainSpec {
+            steps,
+            global_batch: 4,
+            micro_batch: 1,
+            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
+            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 3 },
+            clip: Some(1.0),
+            evaluate: Some(EvalSpec { every: 4, samples: 8 }),
+        },
+        parallel: ParallelSpec { pipeline, data, virtual_replicas: 4, schedule: Schedule::OneFOneB, fixed: false },
+        elastic: ElasticSpec { redundancy, on_loss },
+    };
+    let data = DataFacts { digest: Digest::default(), train_tokens: 2000, validation_tokens: 200 };
+    Job { spec, data }
+}
+
+pub(super) fn offer() -> Offer {
+    Offer { budget_bytes: 1 << 30, threads: 1, class: "v3".into() }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, rules: Rules, tracing: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let count = rng.within(4, 9);
+        let steps = rng.within(20, 25);
+        let job = Arc::new(job(&mut rng, seed, count, steps));
+        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let salted = rng.one_in(3);
+        let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted));
+        let references = References::new(&arithmetic);
+        let planned = plan_faults(&mut rng, seed, steps);
+        let outcome = Outcome {
+            hits: BTreeMap::new(),
+            finding: None,
+            nodes: count as usize,
+            steps,
+            faults: 0,
+            steps_lost: 0,
+            steps_redone: 0,
+            events: 0,
+            trace: Vec::new(),
+        };
+        let mut world = Self {
+            now: 0,
+            queue: Queue::new(),
+            rules,
+            coordinator: Coordinator::new(Arc::clone(&job), table, rules),
+            references,
+            nodes: BTreeMap::new(),
+            next_node: 1,
+            judge: Judge::new(job.spec.elastic.redundancy),
+            broken: BTreeMap::new(),
+            planned,
+            struck: Vec::new(),
+            armed_at: 0,
+            outcome,
+            tracing,
+            arithmetic,
+            rng,
+        };
+        for _ in 0..count {
+            world.new_node();
+        }
+        let first = world.rng.within(2, 30) * MILLI;
+        world.queue.push(first, Coming::Operator);
+        world
+    }
+
+    pub(super) fn new_node(&mut self) {
+        let id = NodeId(self.next_node);
+        self.next_node += 1;
+        let (job, table) = (&self.arithmetic.job, &self.arithmetic.table);
+        self.nodes.insert(id, Actor::new(id, job, Arc::clone(table), self.arithmetic.count(), self.rules));
+        let at = self.now + self.rng.within(0, 500);
+        self.queue.push(at, Coming::Rejoin(id));
+    }
+
+    /// Plays until the job is over, something is wrong, or patience ends.
+    pub(super) fn play(mut self) -> Outcome {
+        let mut deadline = None;
+        while self.judge.finding.is_none() {
+            let Some((at, coming)) = self.queue.pop() else {
+                self.accuse(super::Oracle::Liveness, "nothing will ever happen again".into());
+                break;
+            };
+            self.now = at;
+            self.happen(coming);
+            while let Some((planned, node)) = self.struck.pop() {
+                self.strike(planned, node);
+            }
+            if self.coordinator.is_over() {
+                self.judge_the_end();
+                break;
+            }
+            if self.planned.is_empty() {
+                let until = *deadline.get_or_insert(self.now + PATIENCE);
+                if self.now > until {
+                    let state = self.coordinator.describe();
+                    self.accuse(super::Oracle::Liveness, format!("faults are over, and so is patience: {state}"));
+                }
+            }
+        }
+        if let Some(engine) = &self.coordinator.engine {
+            let status = engine.status();
+            self.outcome.steps_lost = status.steps_lost;
+            self.outcome.steps_redone = status.steps_redone;
+        }
+        self.outcome.finding = self.judge.finding.take();
+        self.outcome
+    }
+
+    fn happen(&mut self, coming: Coming) {
+        match coming {
+            Coming::ToNode { node, message, link } => self.control_to_node(node, message, link),
+            Coming::FromNode { node, message, link } => self.control_from_node(node, message, link),
+            Coming::Bulk(bulk) => self.bulk_arrives(bulk),
+            Coming::Task(node, task) => self.task_done(node, task),
+            Coming::Fact(event, start) => {
+                if start == self.coordinator.start {
+                    self.tell_engine(event);
+                }
+            }
+            Coming::OnDisk { mark, length, start } => self.on_disk(mark, length, start),
+            Coming::CoordinatorUp => self.coordinator_up(),
+            Coming::GoOn(node) => self.go_on(node),
+            Coming::TakenForLost(node) => self.taken_for_lost(node),
+            Coming::Rejoin(node) => self.rejoin(node),
+            Coming::NewNode => self.new_node(),
+            Coming::Operator => self.operator(),
+            Coming::Arm => self.hurry_faults(),
+        }
+    }
+
+    /// Nodes that run and are connected, dead and stopped ones apart.
+    pub(super) fn up(&self) -> Vec<NodeId> {
+        self.nodes.values().filter(|actor| matches!(actor.life, Life::Up)).map(|actor| actor.id).collect()
+    }
+
+    pub(super) fn fact(&mut self, delay: u64, event: Event) {
+        let start = self.coordinator.start;
+        self.queue.push(self.now + delay, Coming::Fact(event, start));
+    }
+
+    pub(super) fn lost(&mut self, node: NodeId, cause: LossCause, delay: u64) {
+        self.fact(delay, Event::Lost { node, cause });
+    }
+
+    pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
+        if self.tracing {
+            let text = line();
+            self.outcome.trace.push(format!("{:>9.3} ms  {text}", self.now as f64 / 1000.0));
+        }
+    }
+
+    /// Something is reached where a fault may strike.
+    pub(super) fn reached(&mut self, point: Point, node: NodeId) {
+        let step = self.coordinator.step();
+        let Some(first) = self.planned.first_mut() else { return };
+        if first.point != point || step < first.after {
+            return;
+        }
+        if first.skip > 0 {
+            first.skip -= 1;
+            return;
+        }
+        let planned = self.planned.remove(0);
+        self.struck.push((planned, node));
+        self.armed_at = self.now;
+        self.queue.push(self.now + 30 * MILLI, Coming::Arm);
+    }
+
+    /// A fault that waits in vain strikes at the next pass: first it is helped, then it gives up its point.
+    fn hurry_faults(&mut self) {
+        if self.planned.is_empty() || matches!(self.coordinator.state(), Some(State::Paused { .. })) {
+            return;
+        }
+        self.queue.push(self.now + 30 * MILLI, Coming::Arm);
+        let waited = self.now - self.armed_at;
+        let reachable = self.coordinator.step() >= self.planned[0].after;
+        if reachable && waited > 25 * MILLI {
+            self.planned[0].skip = 0;
+        }
+        if reachable && waited > 400 * MILLI {
+            self.planned[0].point = Point::PassBegun;
+        }
+        if reachable && waited > 4_000 * MILLI {
+            self.planned.remove(0);
+            self.armed_at = self.now;
+        }
+    }
+}
+
+/// Three to six faults. Pairs of fault and point are dealt out in turn, so that ten thousand histories have all of them.
+fn plan_faults(rng: &mut Rng, seed: u64, steps: u64) -> Vec<Planned> {
+    let count = rng.within(3, 7);
+    let mut planned = Vec::new();
+    let mut steps: Vec<u64> = (0..count).map(|_| rng.within(0, steps - 3)).collect();
+    steps.sort_unstable();
+    for (i, after) in steps.into_iter().enumerate() {
+        let pairs = Fault::ALL.len() * Point::ALL.len();
+        let pair = (seed as usize * 5 + i * 61) % pairs;
+        let (fault, point) = (Fault::ALL[pair % Fault::ALL.len()], Point::ALL[pair / Fault::ALL.len()]);
+        let skip = rng.within(0, 6);
+        if point.needs_a_loss() {
+            planned.push(Planned { fault: Fault::Kill, point: Point::PassBegun, after, skip: rng.within(0, 3) });
+            planned.push(Planned { fault, point, after: 0, skip: skip / 2 });
+        } else if point.needs_a_fence() {
+            planned.push(Planned { fault: Fault::LinkReset, point: Point::PreparedSent, after, skip: 0 });
+            planned.push(Planned { fault, point, after: 0, skip: skip / 2 });
+        } else {
+            planned.push(Planned { fault, point, after, skip });
+        }
+    }
+    planned
+}
+
+/// Nodes that were ever there, for messages.
+pub(super) fn names(nodes: impl IntoIterator<Item = NodeId>) -> String {
+    let set: BTreeSet<NodeId> = nodes.into_iter().collect();
+    set.iter().map(NodeId::to_string).collect::<Vec<_>>().join(" ")
+}
