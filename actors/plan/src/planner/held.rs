@@ -41,13 +41,13 @@ impl Held {
         }
     }
 
-    /// Elements of an interval whose weights a node would have to be sent for a seat.
+    /// Whether a node has all of these compute weights from a seat.
     #[must_use]
-    pub(super) fn weights_missing(&self, node: NodeId, block: BlockId, interval: Interval) -> u64 {
-        match self.weights.get(&(node, block)) {
-            Some(set) if set.contains(interval) => 0,
-            Some(_) | None => self.missing(node, block, interval),
-        }
+    pub(super) fn has_weights(&self, node: NodeId, needed: &[(BlockId, Interval)]) -> bool {
+        let has = |&(block, interval): &(BlockId, Interval)| {
+            self.weights.get(&(node, block)).is_some_and(|set| set.contains(interval))
+        };
+        needed.iter().all(has)
     }
 
     /// Whether nobody holds anything.

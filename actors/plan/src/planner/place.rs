@@ -6,12 +6,13 @@ use crate::ids::NodeId;
 use crate::memory::{F32, STATE};
 use crate::planner::Held;
 use crate::planner::shape::Layout;
-use crate::space::Interval;
 
 /// More than any sum of bytes, less than overflows when added up.
 const NEVER: i64 = 1 << 50;
-/// Bytes count this much more than keeping nodes in order.
-const BYTE: i64 = 1 << 6;
+/// A byte counts more than staying in a seat,
+const BYTE: i64 = 2 * MOVE;
+/// and staying in a seat more than keeping nodes in order.
+const MOVE: i64 = 1 << 6;
 
 /// Nodes of the seats, by stage and replica.
 pub(super) struct Seats {
@@ -24,7 +25,9 @@ pub(super) struct Seats {
 
 /// Assigns each group of seats to a node: least bytes of state and compute weights to be sent, over all assignments.
 pub(super) fn seats(table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)], held: &Held) -> Seats {
-    let stage_missing = stage_weights_missing(table, layout, nodes, held);
+    let needed: Vec<_> = layout.stages.iter().map(|blocks| table.weights_needed_by(blocks.clone())).collect();
+    let seated: Vec<Vec<bool>> =
+        needed.iter().map(|needed| nodes.iter().map(|(node, _)| held.has_weights(*node, needed)).collect()).collect();
     let mut bytes = vec![vec![0u64; nodes.len()]; layout.groups.len()];
     let mut group_of = vec![vec![0; layout.lanes.len()]; layout.stages.len()];
     for (g, group) in layout.groups.iter().enumerate() {
@@ -34,8 +37,9 @@ pub(super) fn seats(table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offe
             group_of[stage][replica] = g;
         }
         for stage in stages {
-            for (n, missing) in stage_missing[stage].iter().enumerate() {
-                bytes[g][n] += F32 * missing;
+            for (n, (node, _)) in nodes.iter().enumerate().filter(|(n, _)| !seated[stage][*n]) {
+                let missing = needed[stage].iter().map(|&(block, interval)| held.missing(*node, block, interval));
+                bytes[g][n] += F32 * missing.sum::<u64>();
             }
         }
     }
@@ -53,7 +57,12 @@ pub(super) fn seats(table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offe
                 .enumerate()
                 .map(|(n, &b)| {
                     let fits = layout.needs[g] <= nodes[n].1.budget_bytes;
-                    if fits { (b as i64).min(NEVER / BYTE / 2) * BYTE + g.abs_diff(n).min(63) as i64 } else { NEVER }
+                    if !fits {
+                        return NEVER;
+                    }
+                    let stays = layout.groups[g].iter().all(|seat| seated[seat.0][n]);
+                    let order = (g.abs_diff(n) as i64).min(MOVE - 1);
+                    (b as i64).min(NEVER / BYTE / 2) * BYTE + if stays { 0 } else { MOVE } + order
                 })
                 .collect()
         })
@@ -65,25 +74,6 @@ pub(super) fn seats(table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offe
         nodes: group_of.iter().map(|row| row.iter().map(|&g| groups[g]).collect()).collect(),
         groups,
     }
-}
-
-/// Elements whose weights a node would have to be sent for a seat of each stage, by stage and node.
-fn stage_weights_missing(
-    table: &ModelTable,
-    layout: &Layout,
-    nodes: &[(NodeId, &Offer)],
-    held: &Held,
-) -> Vec<Vec<u64>> {
-    layout
-        .stages
-        .iter()
-        .map(|blocks| {
-            let needed: Vec<(_, Interval)> = table.weights_needed_by(blocks.clone());
-            let missing =
-                |node| needed.iter().map(|&(block, interval)| held.weights_missing(node, block, interval)).sum();
-            nodes.iter().map(|(node, _)| missing(*node)).collect()
-        })
-        .collect()
 }
 
 /// A column for each row, no column twice, with the least sum of costs; at least as many columns as rows.

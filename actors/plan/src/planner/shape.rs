@@ -19,7 +19,7 @@ use crate::planner::{Held, NoPlan, place};
 use crate::predict::Form;
 
 /// Layouts predicted within this share of the fastest count as equally fast.
-const TIE: u64 = 32;
+pub(super) const TIE: u64 = 32;
 
 /// A layout that is not on nodes yet.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Layout {
 }
 
 /// A layout that is too large for the nodes.
-struct TooLarge {
+pub(super) struct TooLarge {
     shape: (usize, usize),
     needed: u64,
     budget: u64,
@@ -132,7 +132,7 @@ fn fastest(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Hel
 }
 
 /// Nanoseconds of a step.
-fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)]) -> u64 {
+pub(super) fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)]) -> u64 {
     let form = Form {
         spec: &job.spec,
         table,
@@ -152,7 +152,7 @@ fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Of
 }
 
 /// The layout of one shape: the best partition that fits, lanes, pieces, and which seats share a node.
-fn lay_out(
+pub(super) fn lay_out(
     job: &Job,
     table: &ModelTable,
     nodes: &[(NodeId, &Offer)],

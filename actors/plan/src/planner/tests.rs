@@ -67,6 +67,22 @@ fn planning_again_moves_nothing() {
     }
 }
 
+/// Two nodes hold everything; the seats stay where their compute weights are.
+#[test]
+fn seats_stay_where_they_are() {
+    let job = job(2, 1);
+    let table = fixture::table(&job);
+    let mut plan = planned(&job, 1..=2, &Held::none()).plan;
+    let mut held = held_by(&plan, &[]);
+    for (stage, node) in plan.stages.iter_mut().zip([2, 1]) {
+        stage.seats = vec![NodeId(node)];
+    }
+    let seats = |held: &Held| planned(&job, 1..=2, held).plan.stages.iter().map(|s| s.seats[0].0).collect::<Vec<_>>();
+    assert_eq!(seats(&held), [1, 2]);
+    held.insert_seats(&plan, &table);
+    assert_eq!(seats(&held), [2, 1]);
+}
+
 /// ```text
 /// before   s0 on n1, s1 on n2, n3 shadows everything
 /// n1 dies  n3 takes its seat with what it has: nothing to fetch, n2 shadows s0 and n3 s1 later on

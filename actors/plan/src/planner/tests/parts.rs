@@ -1,13 +1,14 @@
 //! The parts of the planner against brute force.
 
 use proptest::prelude::*;
+use shoal_config::spec::Schedule;
 
+use super::*;
 use crate::digest::{SEGMENT, nearest_edge};
-use crate::fixture;
 use crate::lanes::subtrees;
 use crate::planner::cut::pieces;
-use crate::planner::place::assign;
-use crate::planner::shape::lane_runs;
+use crate::planner::place::{assign, seats};
+use crate::planner::shape::{Layout, TIE, choose, lane_runs, lay_out, predict};
 
 /// The least sum over all ways to give each row a column of its own.
 fn least(cost: &[Vec<i64>], taken: &mut Vec<usize>) -> i64 {
@@ -84,6 +85,45 @@ proptest! {
         let sum: usize = runs.into_iter().map(|run| subtrees(lanes, run).len()).sum();
         let longer = (lanes % replicas) as usize;
         prop_assert_eq!(sum, fewest(lanes, &mut Vec::new(), replicas as usize, longer));
+    }
+
+    /// No possible layout is faster than the chosen one by more than a tie, and among ties none is nearer to what was
+    /// asked for, and among these none moves less.
+    #[test]
+    fn the_chosen_layout_is_beaten_by_none(
+        nodes in 1u64..=7, lanes in 2u32..=8, gpipe: bool, width in 1u32..=6, before in 0u64..=7,
+    ) {
+        let mut job = fixture::job();
+        job.spec.parallel.virtual_replicas = lanes;
+        job.spec.parallel.pipeline = Auto::Set(3);
+        job.spec.parallel.data = Auto::Set(3);
+        job.spec.parallel.schedule = if gpipe { Schedule::GPipe } else { Schedule::OneFOneB };
+        job.spec.train.global_batch = 8;
+        let ModelSpec::Gpt2(model) = &mut job.spec.model;
+        model.width = 64 * width;
+        let table = fixture::table(&job);
+        let held = match before {
+            0 => Held::none(),
+            n => held_by(&make_plan(&job, &table, &fixture::members(1..=n), &BTreeSet::new(), &Held::none()).expect("fits").plan, &[]),
+        };
+        let members = fixture::members(1..=nodes.max(before));
+        let nodes: Vec<(NodeId, &Offer)> = members.iter().map(|(node, offer)| (*node, offer)).collect();
+        let layouts: Vec<_> = (1..=6usize)
+            .flat_map(|p| (1..=lanes as usize).map(move |d| (p, d)))
+            .filter(|(p, d)| p * d <= nodes.len())
+            .map(|shape| lay_out(&job, &table, &nodes, shape).ok().expect("fits"))
+            .collect();
+        let time = |layout: &Layout| predict(&job, &table, layout, &nodes);
+        let least = layouts.iter().map(time).min().expect("one");
+        let tied = |layout: &&Layout| time(layout) <= least + least / TIE;
+        let rank = |layout: &Layout| {
+            let far = layout.stages.len().abs_diff(3) + layout.lanes.len().abs_diff(3);
+            (far, seats(&table, layout, &nodes, &held).bytes)
+        };
+        let best = layouts.iter().filter(tied).map(rank).min();
+        let chosen = choose(&job, &table, &nodes, &held).ok().expect("fits");
+        prop_assert!(tied(&&chosen));
+        prop_assert_eq!(Some(rank(&chosen)), best);
     }
 
     /// Shares of a stage differ by less than the segments that cannot be cut.
