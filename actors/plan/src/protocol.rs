@@ -21,6 +21,7 @@ use crate::ledger::{LedgerEntry, Version};
 use crate::space::Interval;
 
 /// Engine to node.
+#[allow(clippy::large_enum_variant, reason = "a few a step; a box would cost more than it saves")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToNode {
     /// Stop at once; finish an update in progress; report. From here on refuse every older generation.
@@ -100,6 +101,7 @@ pub struct Deploy {
 }
 
 /// What becomes of the step in flight.
+#[allow(clippy::large_enum_variant, reason = "a few a step; a box would cost more than it saves")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Resolution {
     /// Every piece starts from the seed: version 0. Whatever was held is dropped.
