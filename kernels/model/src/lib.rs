@@ -3,7 +3,7 @@
 //! * [`init`] draws the initial weights from the seed.
 //! * [`StageModel`] computes one pipeline stage: forward, loss, backward, and the lane sums of every gradient.
 //! * [`solo::Solo`] runs a whole job in one place: what a cluster is compared with.
-//! * [`hf`] is Hugging Face's layout, out and in; [`state`] is a whole training state as one file.
+//! * [`hf`] is Hugging Face's layout, out and in.
 
 mod block;
 mod error;
@@ -13,7 +13,6 @@ pub mod init;
 mod parity;
 pub mod solo;
 mod stage;
-pub mod state;
 mod sums;
 mod tensors;
 mod weights;
