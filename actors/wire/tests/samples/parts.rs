@@ -1,0 +1,129 @@
+//! Values that messages are made of.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use shoal_config::spec::{
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrSpec, ModelSpec, OnLoss,
+    ParallelSpec, Schedule, TrainSpec, Validation,
+};
+use shoal_exact::ExactSum;
+use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
+use shoal_plan::ledger::{LedgerEntry, Update, UpdateScalars, Version};
+use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
+use shoal_plan::space::Interval;
+
+pub(super) fn generation() -> Generation {
+    Generation { incarnation: 3, number: 300 }
+}
+
+pub(super) fn digest(seed: u8) -> Digest {
+    Digest(std::array::from_fn(|i| seed.wrapping_mul(17).wrapping_add(i as u8)))
+}
+
+pub(super) fn version() -> Version {
+    Version { step: 70_000, chain: digest(1) }
+}
+
+pub(super) fn interval() -> Interval {
+    Interval::new(4096, 1 << 21)
+}
+
+pub(super) fn address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 40_001))
+}
+
+pub(super) fn sum(value: f64) -> ExactSum {
+    ExactSum::of(value)
+}
+
+pub(super) fn loss() -> LossSum {
+    LossSum { loss: Norm::Finite(sum(1234.5)), tokens: 16_384 }
+}
+
+pub(super) fn entry(update: Update) -> LedgerEntry {
+    LedgerEntry {
+        step: 70_001,
+        previous: digest(1),
+        samples: digest(2),
+        tokens: 16_384,
+        loss: sum(1234.5),
+        norm: sum(0.375),
+        update,
+        optimizer_time: 69_990,
+    }
+}
+
+pub(super) fn apply() -> Update {
+    Update::Apply(UpdateScalars {
+        scale: 1.5f32.to_bits(),
+        learning_rate: 6e-4f32.to_bits(),
+        decay: 0.999f32.to_bits(),
+        step_size: 7e-4f32.to_bits(),
+        root_correction: 0.5f32.to_bits(),
+    })
+}
+
+pub(super) fn fills() -> Vec<Fill> {
+    vec![Fill { piece: PieceId(7), from: NodeId(2), to: NodeId(5) }]
+}
+
+pub(super) fn persist(mode: PersistMode) -> Option<Persist> {
+    Some(Persist { request: 9, mode })
+}
+
+pub(super) fn plan() -> Arc<Plan> {
+    Arc::new(Plan {
+        schedule: Schedule::OneFOneB,
+        stages: vec![
+            StagePlan { blocks: 0..3, seats: vec![NodeId(1), NodeId(2)] },
+            StagePlan { blocks: 3..6, seats: vec![NodeId(3), NodeId(4)] },
+        ],
+        lanes: vec![0..4, 4..8],
+        pieces: vec![PiecePlan { block: BlockId(1), interval: interval(), owner: NodeId(1), shadows: vec![NodeId(3)] }],
+        spares: vec![NodeId(300)],
+    })
+}
+
+pub(super) fn job() -> Arc<Job> {
+    let spec = JobSpec {
+        name: "sample".to_owned(),
+        seed: 1337,
+        model: ModelSpec::Gpt2(Gpt2Spec {
+            layers: 4,
+            heads: 4,
+            width: 64,
+            context: 32,
+            vocab: 256,
+            dropout: 0.1,
+            layer_norm_epsilon: 1e-5,
+            init_range: 0.02,
+        }),
+        data: DataSpec {
+            format: DataFormat::Text,
+            path: "/data/text".into(),
+            validation: Validation::Tail { fraction: 0.1 },
+        },
+        train: TrainSpec {
+            steps: 200,
+            global_batch: 16,
+            micro_batch: 2,
+            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
+            schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20 },
+            clip: Some(1.0),
+            evaluate: Some(EvalSpec { every: 50, samples: 64 }),
+        },
+        parallel: ParallelSpec {
+            pipeline: Auto::Set(2),
+            data: Auto::Auto,
+            virtual_replicas: 8,
+            schedule: Schedule::GPipe,
+            fixed: false,
+        },
+        elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
+    };
+    let data = DataFacts { digest: digest(3), train_tokens: 1_000_000, validation_tokens: 100_000 };
+    Arc::new(Job { spec, data })
+}
