@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ractor::ActorProcessingErr;
 use shoal_kernels::{Buffer, Tag};
-use shoal_plan::holder::{HolderEvent, Target, Wanted};
-use shoal_plan::ids::{BlockId, NodeId};
+use shoal_plan::holder::{HolderEvent, Role, SlotId, Target, Wanted};
+use shoal_plan::ids::{BlockId, Generation, NodeId};
+use shoal_plan::ledger::Version;
 use shoal_plan::schedule::Pass;
 use shoal_plan::space::Interval;
 use shoal_wire::control::ToPeer;
@@ -84,15 +85,15 @@ impl HolderState {
                 }
             }
             Purpose::State { block, interval, version, reason: StateReason::Fill } => {
-                let Some(slot) = self.shadow_at(block, interval) else {
+                let Some((id, slot)) = self.shadow_around(block, interval) else {
                     tracing::warn!(job = %self.args.id, %block, %interval, "a fill for no shadow here");
                     return Ok(());
                 };
-                let fact = HolderEvent::StateArrived { generation, version, block, interval };
                 let me = self.me.clone();
                 self.copy_in(slot, interval, buffer, move |result| {
+                    let done = WorkDone::Filled { generation, slot: id, version, elements: interval.len(), result };
                     // An error means that the job is over here.
-                    let _ = me.cast(HolderMsg::Work(Work(WorkDone::Filled(Box::new(fact), result))));
+                    let _ = me.cast(HolderMsg::Work(Work(done)));
                 });
             }
             Purpose::SeatWeights { block, interval, version } => {
@@ -141,9 +142,31 @@ impl HolderState {
         self.slots.get_mut(&id)
     }
 
-    /// The shadow here of exactly this piece of the adopted plan.
-    fn shadow_at(&self, block: BlockId, interval: Interval) -> Option<&Slot> {
-        let named = self.adopted.as_ref()?.slots.values().filter_map(|id| self.slots.get(id));
-        named.into_iter().find(|slot| (slot.block, slot.interval) == (block, interval))
+    /// The shadow here, of the adopted plan, that these elements belong to.
+    fn shadow_around(&self, block: BlockId, interval: Interval) -> Option<(SlotId, &Slot)> {
+        let named = self.adopted.as_ref()?.slots.values();
+        let mut held = named.filter_map(|id| self.slots.get(id).map(|slot| (*id, slot)));
+        held.find(|(_, slot)| {
+            slot.role == Role::Shadow && slot.block == block && slot.interval.intersection(interval) == Some(interval)
+        })
+    }
+
+    /// Elements of a fill are in; with the last ones the shadow is whole.
+    pub(super) async fn filled(
+        &mut self,
+        (generation, version): (Generation, Version),
+        id: SlotId,
+        elements: u64,
+    ) -> Result<(), ActorProcessingErr> {
+        if !self.in_force(generation) {
+            return Ok(());
+        }
+        let Some((block, interval)) = self.slots.get(&id).map(|slot| (slot.block, slot.interval)) else {
+            return Ok(());
+        };
+        if self.fetches.filled(id, version, elements, interval.len()) {
+            self.fact(HolderEvent::StateArrived { generation, version, block, interval }).await?;
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use shoal_kernels::{Buffer, JobPanic};
 use shoal_plan::holder::{HolderEvent, SlotId};
 use shoal_plan::ids::{Generation, JobId, NodeId, PieceId, Seat};
 use shoal_plan::job::Job;
+use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{LossSum, ToNode};
 use shoal_wire::api::NodeReport;
 use shoal_wire::control::ToPeer;
@@ -54,8 +55,19 @@ pub(super) enum WorkDone {
     Built(SlotId, Result<(), String>),
     /// One part of something fetched was copied to where it goes.
     Copied(FetchId, u64, Result<(), String>),
-    /// A fill was copied into its slot.
-    Filled(Box<HolderEvent>, Result<(), String>),
+    /// A part of a fill was copied into its slot.
+    Filled {
+        /// Under which it was sent.
+        generation: Generation,
+        /// The slot.
+        slot: SlotId,
+        /// At this version.
+        version: Version,
+        /// Elements of the part.
+        elements: u64,
+        /// Whether there was room.
+        result: Result<(), String>,
+    },
     /// Weights were copied to the seats.
     Handed(Box<HolderEvent>, Result<(), JobPanic>),
     /// A whole gradient was made.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorProcessingErr;
-use shoal_plan::holder::{HolderEvent, MoveCommand, Target, Wanted};
+use shoal_plan::holder::{HolderEvent, MoveCommand, SlotId, Target, Wanted};
 use shoal_plan::ids::{BlockId, Generation, NodeId};
 use shoal_plan::ledger::Version;
 use shoal_plan::protocol::Trouble;
@@ -22,6 +22,9 @@ use crate::transport::{BulkSource, Payload};
 
 /// After something did not reach a peer, for the fence that a death brings by itself.
 const GRACE: Duration = Duration::from_millis(1000);
+
+/// Elements of state that travel as one transfer, at most. Small in tests, so that their small pieces go in several.
+const STRETCH: usize = if cfg!(test) { 1 << 12 } else { 1 << 19 };
 
 /// Names something asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +48,8 @@ pub(super) struct Fetch {
 pub(super) struct Fetches {
     next: u64,
     open: BTreeMap<FetchId, Fetch>,
+    /// Elements of fills that are still to come, by slot and version.
+    fills: BTreeMap<(SlotId, u64), u64>,
 }
 
 impl Fetches {
@@ -74,6 +79,18 @@ impl Fetches {
     /// Forgets everything, never the names.
     pub(super) fn clear(&mut self) {
         self.open.clear();
+        self.fills.clear();
+    }
+
+    /// Elements of a fill are in its slot of `whole` elements; true if they were the last ones.
+    pub(super) fn filled(&mut self, slot: SlotId, version: Version, elements: u64, whole: u64) -> bool {
+        let left = self.fills.entry((slot, version.step)).or_insert(whole);
+        *left = left.saturating_sub(elements);
+        let last = *left == 0;
+        if last {
+            self.fills.remove(&(slot, version.step));
+        }
+        last
     }
 
     /// Elements of it are where they go; it itself when it is whole.
@@ -142,11 +159,12 @@ impl HolderState {
         }
     }
 
-    /// Sends a part of a slot as it is when its thread comes to it; `sent` is a fact once it has arrived.
+    /// Sends a part of a slot as it is when its thread comes to it; `sent` is a fact once it has arrived. State goes in
+    /// stretches, one after the other, so that what a receiver holds beside its slots stays small.
     fn send_slot(
         &self,
         (generation, step): (Generation, u64),
-        slot: shoal_plan::holder::SlotId,
+        slot: SlotId,
         (range, wanted): (Range<usize>, Wanted),
         to: Vec<NodeId>,
         purpose: Purpose,
@@ -155,8 +173,7 @@ impl HolderState {
         let Some(held) = self.slots.get(&slot) else { return };
         let cell = Arc::clone(&held.cell);
         let snapshot = self.thread(held.role).run(move |_| cell.snapshot());
-        let elements = range.len() as u64 * if wanted == Wanted::State { 3 } else { 1 };
-        let header = self.header(generation, step, purpose, elements);
+        let header = self.header(generation, step, purpose, 0);
         let (outside, me) = (Arc::clone(&self.args.outside), self.me.clone());
         tokio::spawn(async move {
             let kinds = match snapshot.await {
@@ -166,11 +183,20 @@ impl HolderState {
                     return;
                 }
             };
-            let payload = payload(&kinds, &range, wanted);
-            drop(kinds);
+            let parts = stretches(&header.purpose, &range);
             let sends = to.into_iter().map(|peer| {
-                let (send, me) = (outside.send(peer, header.clone(), payload.clone()), me.clone());
-                async move { report(&me, peer, generation, send.await) }
+                let (outside, me, header, kinds, parts) = (&outside, &me, &header, &kinds, &parts);
+                async move {
+                    for (purpose, range) in parts {
+                        let payload = payload(kinds, range, wanted);
+                        let header =
+                            Header { purpose: purpose.clone(), elements: payload.elements(), ..header.clone() };
+                        if !report(me, peer, generation, outside.send(peer, header, payload).await) {
+                            return false;
+                        }
+                    }
+                    true
+                }
             });
             let outcomes = futures_util::future::join_all(sends).await;
             if let Some(sent) = sent
@@ -229,6 +255,32 @@ impl HolderState {
 
     fn grace(&self, peer: NodeId, generation: Generation, cause: String) {
         self.me.send_after(GRACE, move || HolderMsg::Link(LinkNews::Overdue { peer, generation, cause }));
+    }
+}
+
+/// What is fetched or filled in stretches; anything else as it is.
+fn stretches(purpose: &Purpose, range: &Range<usize>) -> Vec<(Purpose, Range<usize>)> {
+    let cut = |interval: Interval, named: &dyn Fn(Interval) -> Purpose| {
+        let starts = (0..interval.len()).step_by(STRETCH);
+        let part = |at: u64| {
+            let end = (at + STRETCH as u64).min(interval.len());
+            let part = Interval::new(interval.start + at, interval.start + end);
+            (named(part), range.start + at as usize..range.start + end as usize)
+        };
+        starts.map(part).collect()
+    };
+    match *purpose {
+        Purpose::State { block, interval, version, reason } => {
+            cut(interval, &|interval| Purpose::State { block, interval, version, reason })
+        }
+        Purpose::SeatWeights { block, interval, version } => {
+            cut(interval, &|interval| Purpose::SeatWeights { block, interval, version })
+        }
+        Purpose::Activation { .. }
+        | Purpose::ActivationGradient { .. }
+        | Purpose::GradientPartial { .. }
+        | Purpose::ShadowGradient { .. }
+        | Purpose::Weights { .. } => vec![(purpose.clone(), range.clone())],
     }
 }
 

@@ -190,9 +190,11 @@ impl HolderState {
         match done {
             WorkDone::Built(slot, result) => self.built(slot, result).await,
             WorkDone::Copied(fetch, elements, result) => self.copied(fetch, elements, result).await,
-            WorkDone::Filled(fact, Ok(())) => self.fact(*fact).await,
+            WorkDone::Filled { generation, slot, version, elements, result: Ok(()) } => {
+                self.filled((generation, version), slot, elements).await
+            }
             WorkDone::Handed(fact, Ok(())) => self.fact(*fact).await,
-            WorkDone::Filled(_, Err(cause)) => self.fact(over_budget(cause)).await,
+            WorkDone::Filled { result: Err(cause), .. } => self.fact(over_budget(cause)).await,
             WorkDone::Handed(_, Err(panic)) => self.fact(self.stage_failed(panic.to_string())).await,
             WorkDone::Gathered { generation, step, piece, loss, whole } => {
                 self.gathered((generation, step, piece), loss, whole).await

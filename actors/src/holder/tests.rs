@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cluster::{Cluster, Ending, Layout, job, text};
 use shoal_config::spec::Schedule;
 use shoal_plan::engine::State;
+use shoal_plan::ids::NodeId;
 use tempfile::TempDir;
 
 use super::HolderMsg;
@@ -95,6 +96,27 @@ async fn arenas_return_to_nothing_after_the_end() {
         while live().iter().any(|line| line.tag != "temporary") {
             assert!(Instant::now() < deadline, "n{node} keeps {:?}", live());
             tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// The planner's formulas bound what the arenas really held, at any time of a whole run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arenas_stay_within_what_the_planner_counts() {
+    for (layout, nodes) in [(Layout::new(1, 1), 1), (Layout::new(2, 2), 4), (Layout::new(1, 3), 3)] {
+        let (_dir, mut cluster) = cluster(layout, nodes).await;
+        let idle: Vec<_> = (1..=nodes).map(|node| cluster.high(node)).collect();
+        cluster.until_step(1).await;
+        let counted = cluster.counted();
+        cluster.until_over().await;
+        for node in 1..=nodes {
+            let (device, host) = cluster.high(node);
+            let (scratch, store_scratch) = idle[node as usize - 1];
+            let bytes = counted[&NodeId(node)];
+            let (device, host) = (device - scratch, host - store_scratch);
+            assert!(device <= bytes.device(), "{layout:?} n{node}: {device} of {bytes:?}");
+            // A gradient may come while the one before is being applied.
+            assert!(host <= bytes.host() + bytes.shadow_gradients, "{layout:?} n{node}: {host} of {bytes:?}");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::written::Shelf;
 #[derive(Debug)]
 pub(super) enum NodeMsg {
     /// By the transport.
-    Inbound(Inbound),
+    Inbound(Box<Inbound>),
     /// The coordinator was dialled: it let this worker in, or not.
     Dialled(Result<(), ConnectError>),
     /// Dial the coordinator (again).
@@ -60,7 +60,7 @@ impl Actor for NodeActor {
         tokio::spawn(async move {
             loop {
                 let message = tokio::select! {
-                    Some(inbound) = inbound.recv() => NodeMsg::Inbound(inbound),
+                    Some(inbound) = inbound.recv() => NodeMsg::Inbound(Box::new(inbound)),
                     Some(overflow) = overflows.recv() => NodeMsg::Overflow(overflow),
                     wish = wishes.recv() => NodeMsg::Wish(wish.unwrap_or(Wish::Stop)),
                     else => break,
@@ -81,7 +81,7 @@ impl Actor for NodeActor {
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMsg::Inbound(inbound) => state.inbound(inbound).await?,
+            NodeMsg::Inbound(inbound) => state.inbound(*inbound).await?,
             NodeMsg::Dialled(outcome) => state.dialled(outcome),
             NodeMsg::Dial => state.dial(),
             NodeMsg::Wish(wish) => state.wish(wish),

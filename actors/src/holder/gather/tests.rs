@@ -99,7 +99,9 @@ async fn any_split_and_any_order_give_the_bits_of_the_tree() {
             sum.to_bits()
         })
         .collect();
-    for runs in [vec![0..5], vec![0..2, 2..5], vec![0..1, 1..4, 4..5], vec![0..3, 3..4, 4..5]] {
+    for cuts in [&[][..], &[2], &[1, 4], &[3, 4]] {
+        let edges: Vec<u32> = [0].iter().chain(cuts).chain(&[LANES]).copied().collect();
+        let runs: Vec<_> = edges.windows(2).map(|w| w[0]..w[1]).collect();
         let nodes: Vec<TreeNode> = runs.iter().flat_map(|run| subtrees(LANES, run.clone())).collect();
         for turn in 0..2 * nodes.len() {
             let mut partials: Vec<Partial> = [GradPart::Own, GradPart::TiedHead]

@@ -20,6 +20,7 @@ use shoal_plan::engine::{Command, Engine, Event, LossCause, Millis, Offer, Recor
 use shoal_plan::ids::{Digest, Generation, JobId, NodeId};
 use shoal_plan::job::Job;
 use shoal_plan::ledger::LedgerEntry;
+use shoal_plan::memory::{self, NodeBytes};
 use shoal_plan::protocol::FromNode;
 use shoal_wire::api::TrafficLine;
 use shoal_wire::control::ToPeer;
@@ -247,6 +248,17 @@ impl Cluster {
     pub(super) fn devices(&self, node: u64) -> Devices {
         let hub = self.hub.lock().unwrap_or_else(PoisonError::into_inner);
         hub.get(&NodeId(node)).expect("it lives").1.clone()
+    }
+
+    /// Most bytes that a node's arenas ever held: device, host.
+    pub(super) fn high(&self, node: u64) -> (u64, u64) {
+        let devices = self.devices(node);
+        (devices.compute.arena().total().high, devices.store.arena().total().high)
+    }
+
+    /// What the planner counts for the plan in force.
+    pub(super) fn counted(&self) -> BTreeMap<NodeId, NodeBytes> {
+        memory::of_plan(self.engine.plan().expect("there is a plan"), &self.job.spec, &self.table)
     }
 
     pub(super) fn feed(&mut self, event: Event) {
