@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Ending, Layout, job, text};
 use shoal_config::spec::Schedule;
-use shoal_plan::engine::State;
+use shoal_plan::engine::{RedundancyState, State};
 use shoal_plan::ids::NodeId;
 use tempfile::TempDir;
 
@@ -14,8 +14,12 @@ use super::HolderMsg;
 const STEPS: u64 = 6;
 
 async fn cluster(layout: Layout, nodes: u64) -> (TempDir, Cluster) {
+    cluster_for(STEPS, layout, nodes).await
+}
+
+async fn cluster_for(steps: u64, layout: Layout, nodes: u64) -> (TempDir, Cluster) {
     let dir = TempDir::new().expect("a temp dir");
-    let mut cluster = Cluster::new(job(text(&dir), layout, STEPS));
+    let mut cluster = Cluster::new(job(text(&dir), layout, steps));
     for node in 1..=nodes {
         cluster.join(node).await;
     }
@@ -58,6 +62,28 @@ async fn a_killed_node_and_a_new_one_leave_no_trace() {
         cluster.join(5).await;
         let log = cluster.log();
         assert_eq!(cluster.ending().await, reference, "n{victim} was killed:\n{log}");
+    }
+}
+
+/// Kills are timed by messages to the engine, so that they fall into every part of a step and of a recovery.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_at_any_moment_leaves_no_trace() {
+    let steps = 5 * STEPS;
+    let (_dir, undisturbed) = cluster_for(steps, Layout { redundancy: 0, ..Layout::new(1, 1) }, 1).await;
+    let reference = undisturbed.ending().await;
+    for turn in 0..12usize {
+        let (_dir, mut cluster) = cluster_for(steps, Layout::new(2, 2), 4).await;
+        cluster.until_step(1).await;
+        let heard = cluster.heard + 3 * turn;
+        cluster.until("a moment", |cluster| cluster.heard >= heard).await;
+        cluster.kill(1 + turn as u64 % 4);
+        let heard = cluster.heard + 2 * turn;
+        cluster.until("another moment", |cluster| cluster.heard >= heard).await;
+        cluster.join(5).await;
+        cluster.until("redundancy", |cluster| cluster.engine.status().redundancy.state == RedundancyState::Full).await;
+        cluster.kill(5);
+        let log = cluster.log();
+        assert_eq!(cluster.ending().await, reference, "turn {turn}:\n{log}");
     }
 }
 

@@ -174,6 +174,8 @@ impl Outside for Wire {
 pub(super) struct Cluster {
     pub(super) engine: Engine,
     pub(super) records: Vec<Record>,
+    /// Messages of nodes so far.
+    pub(super) heard: usize,
     job: Arc<Job>,
     table: Arc<ModelTable>,
     started: Instant,
@@ -201,6 +203,7 @@ impl Cluster {
         Self {
             engine: Engine::new(setup),
             records: Vec::new(),
+            heard: 0,
             job,
             table,
             started: Instant::now(),
@@ -295,6 +298,7 @@ impl Cluster {
                     if let FromNode::Persisted { leaves, .. } = &message {
                         self.leaves.extend(leaves.iter().cloned());
                     }
+                    self.heard += 1;
                     self.feed(Event::From { node, message });
                 }
                 () = tokio::time::sleep_until(wake.into()) => {
