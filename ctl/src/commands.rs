@@ -79,7 +79,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Chaos(args) => chaos::run(context, args),
         Verb::Bench(args) => bench::run(context, &args),
         Verb::Demo(args) => demo::run(context, &args),
-        Verb::Completions(args) => Ok(completions::run(&args)),
+        Verb::Completions(args) => completions::run(&args),
         Verb::Daemon(_) => unreachable!("CT-1 (main turns a daemon's command line into a daemon)"),
     }
 }

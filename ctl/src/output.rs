@@ -47,7 +47,11 @@ impl Format {
     }
 }
 
-fn line(text: &str) -> Result<(), Failure> {
+/// Prints text as it is, with one line end.
+///
+/// # Errors
+/// If standard output is gone.
+pub fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
