@@ -6,7 +6,7 @@ use crate::ids::{BlockId, NodeId, PieceId};
 use crate::layout::Plan;
 use crate::planner::Held;
 use crate::protocol::Fetch;
-use crate::space::{Interval, IntervalSet};
+use crate::space::{Holdings, Interval};
 
 /// Fetches before training goes on, fills behind it.
 pub(super) struct Moves {
@@ -22,26 +22,23 @@ pub(super) fn to_reach<V>(plan: &Plan, redundancy: u32, members: &BTreeMap<NodeI
         return moves;
     }
     let mut sent: BTreeMap<NodeId, u64> = BTreeMap::new();
-    let mut sources: Vec<(NodeId, &IntervalSet)> = Vec::new();
-    let mut of: Option<BlockId> = None;
+    let mut sources = Sources::new();
     for (id, piece) in plan.pieces() {
-        if of != Some(piece.block) {
-            of = Some(piece.block);
-            sources.clear();
-            sources.extend(held.holders(piece.block).filter(|(node, _)| members.contains_key(node)));
-        }
+        let (block, interval) = (piece.block, piece.interval);
         let mut lacking: Vec<(u64, NodeId)> = piece
             .shadows
             .iter()
-            .map(|&node| (held.missing(node, piece.block, piece.interval), node))
+            .map(|&node| (held.missing(node, block, interval), node))
             .filter(|(missing, _)| *missing > 0)
             .collect();
-        let owner_lacks = !held.has(piece.owner, piece.block, piece.interval);
+        let owner_lacks = !held.has(piece.owner, block, interval);
         if !owner_lacks && lacking.is_empty() {
             continue;
         }
-        let edges = edges(&sources, piece.interval);
-        let copies_before = most_copies(&sources, piece.interval, &edges);
+        if sources.extent(block).is_empty() {
+            overlay(&mut sources, block, members, held);
+        }
+        let copies_before = sources.within(block, interval).map(|(_, nodes)| nodes.len()).max().unwrap_or(0);
         let wanted = copies_before.min(redundancy as usize + 1).min(1 + piece.shadows.len());
         let complete = 1 + piece.shadows.len() - lacking.len();
         lacking.sort();
@@ -49,62 +46,47 @@ pub(super) fn to_reach<V>(plan: &Plan, redundancy: u32, members: &BTreeMap<NodeI
         moves.unfilled.extend(behind.into_iter().map(|(_, node)| (id, node)));
         let now = owner_lacks.then_some(piece.owner).into_iter().chain(lacking.into_iter().map(|(_, node)| node));
         for to in now {
-            let has = sources.iter().find(|(node, _)| *node == to).map(|(_, set)| *set);
-            let missing = has.map_or_else(|| IntervalSet::from(piece.interval), |set| set.missing_from(piece.interval));
-            fetch(to, piece.block, &missing, &edges, &sources, &mut sent, &mut moves.fetches);
+            fetch(to, (block, interval), &sources, &mut sent, &mut moves.fetches);
         }
     }
     moves
 }
 
-/// Fetches `missing` for `to`: each part from whoever was asked for least, staying with a source while it can go on.
+/// Who has which interval, cut wherever that changes.
+type Sources = Holdings<Vec<NodeId>>;
+
+/// Adds what every member holds of a block.
+fn overlay<V>(sources: &mut Sources, block: BlockId, members: &BTreeMap<NodeId, V>, held: &Held) {
+    for (node, set) in held.holders(block).filter(|(node, _)| members.contains_key(node)) {
+        for run in set.runs() {
+            sources.update(block, *run, |others| others.into_iter().flatten().copied().chain([node]).collect());
+        }
+    }
+}
+
+/// Fetches what `to` lacks of an interval: each part from whoever was asked for least, staying with a source while it can
+/// go on.
 fn fetch(
     to: NodeId,
-    block: BlockId,
-    missing: &IntervalSet,
-    edges: &[u64],
-    sources: &[(NodeId, &IntervalSet)],
+    (block, interval): (BlockId, Interval),
+    sources: &Sources,
     sent: &mut BTreeMap<NodeId, u64>,
     out: &mut Vec<Fetch>,
 ) {
     let mut last: Option<Fetch> = None;
-    for part in missing.split_at(edges) {
-        if let Some(open) = &mut last
-            && open.interval.end == part.start
-            && sources.iter().any(|(node, set)| *node == open.from && set.contains(part))
-        {
-            open.interval.end = part.end;
-            *sent.entry(open.from).or_default() += part.len();
-            continue;
+    for (part, nodes) in sources.within(block, interval).filter(|(_, nodes)| !nodes.contains(&to)) {
+        match &mut last {
+            Some(open) if open.interval.end == part.start && nodes.contains(&open.from) => {
+                open.interval.end = part.end;
+                *sent.entry(open.from).or_default() += part.len();
+            }
+            Some(_) | None => {
+                let from = nodes.iter().copied().min_by_key(|node| (sent.get(node).copied().unwrap_or(0), *node));
+                let from = from.expect("PC-2 (a part is known because someone holds it)");
+                *sent.entry(from).or_default() += part.len();
+                out.extend(last.replace(Fetch { to, from, block, interval: part }));
+            }
         }
-        out.extend(last.take());
-        let from = sources
-            .iter()
-            .filter(|(node, set)| *node != to && set.contains(part))
-            .min_by_key(|(node, _)| (sent.get(node).copied().unwrap_or(0), *node));
-        let (from, _) = *from.expect("PC-2 (what nobody holds is found before)");
-        *sent.entry(from).or_default() += part.len();
-        last = Some(Fetch { to, from, block, interval: part });
     }
     out.extend(last);
-}
-
-/// Where the set of holders changes inside an interval, ascending.
-fn edges(sources: &[(NodeId, &IntervalSet)], interval: Interval) -> Vec<u64> {
-    let mut edges: Vec<u64> = sources
-        .iter()
-        .flat_map(|(_, set)| set.runs())
-        .flat_map(|run| [run.start, run.end])
-        .filter(|&edge| interval.start < edge && edge < interval.end)
-        .collect();
-    edges.sort_unstable();
-    edges.dedup();
-    edges
-}
-
-/// Copies of the part of an interval that has most.
-fn most_copies(sources: &[(NodeId, &IntervalSet)], interval: Interval, edges: &[u64]) -> usize {
-    let parts = IntervalSet::from(interval).split_at(edges);
-    let copies = |part: &Interval| sources.iter().filter(|(_, set)| set.contains(*part)).count();
-    parts.iter().map(copies).max().unwrap_or(0)
 }

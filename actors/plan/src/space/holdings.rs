@@ -51,6 +51,21 @@ impl<V: Clone> Holdings<V> {
         gone
     }
 
+    /// Gives every part of an interval a new value from what is known of it, if anything.
+    pub fn update(&mut self, block: BlockId, interval: Interval, value: impl Fn(Option<&V>) -> V) {
+        let mut at = interval.start;
+        for (part, known) in self.remove(block, interval) {
+            if at < part.start {
+                self.insert(block, Interval::new(at, part.start), value(None));
+            }
+            self.insert(block, part, value(Some(&known)));
+            at = part.end;
+        }
+        if at < interval.end {
+            self.insert(block, Interval::new(at, interval.end), value(None));
+        }
+    }
+
     /// What is known of parts of an interval, cut to it, ascending.
     pub fn within(&self, block: BlockId, interval: Interval) -> impl Iterator<Item = (Interval, &V)> {
         self.blocks.get(&block).into_iter().flat_map(move |map| overlapping(map, interval)).map(

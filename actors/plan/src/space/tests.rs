@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn holdings_behave_like_a_map(
         steps in prop::collection::vec((interval(), prop::option::of(0u8..4)), 0..12),
-        look in interval(),
+        look in interval(), more in interval(),
     ) {
         let (block, other) = (BlockId(1), BlockId(2));
         let mut holdings: Holdings<u8> = Holdings::new();
@@ -97,6 +97,11 @@ proptest! {
                 }
             }
             plain[interval.range()].fill(value);
+        }
+        let next = |known: Option<&u8>| known.map_or(100, |value| value + 10);
+        holdings.update(block, more, next);
+        for value in &mut plain[more.range()] {
+            *value = Some(next(value.as_ref()));
         }
         let mut seen = vec![None; END as usize + 1];
         for (_, interval, value) in holdings.iter() {
