@@ -255,3 +255,55 @@ fn whole(model: &mut StageModel, unit: GradUnit) -> Arc<Buffer> {
 fn checked(sum: ExactSum, finite: bool) -> Norm {
     if finite { Norm::Finite(sum) } else { Norm::NotFinite }
 }
+
+#[cfg(test)]
+mod tests {
+    use shoal_config::spec::EvalSpec;
+
+    use super::*;
+    use crate::testing::{device, job, tokens, with_data};
+
+    /// Three steps with a validation pass between them or not, on some threads.
+    fn digest_after_three(job: &Job, threads: usize, evaluate: bool) -> (Digest, Version) {
+        let (device, arena) = device(threads);
+        let mut solo = Solo::new(&device, &arena, job).expect("room");
+        let mut window = |sample: u64| {
+            let (mut inputs, targets) = tokens(&job.spec, &[sample]);
+            inputs.extend(targets.last());
+            inputs
+        };
+        for _ in 0..3 {
+            let entry = solo.step(&device, &mut window).expect("room");
+            assert!(matches!(entry.update, Update::Apply(_)));
+            if evaluate {
+                assert_eq!(solo.evaluate(&device, &mut window).expect("room").tokens, 6 * 16);
+            }
+        }
+        (solo.digest().expect("a processor"), solo.version())
+    }
+
+    #[test]
+    fn the_state_depends_on_the_job_alone() {
+        let mut job = with_data(job(2, 2, 32, 16, 65, 0.1));
+        job.spec.train.evaluate = Some(EvalSpec { every: 1, samples: 6 });
+        let (digest, version) = digest_after_three(&job, 1, false);
+        assert_eq!(version.step, 3);
+        assert_eq!(digest_after_three(&job, 3, true), (digest, version));
+        job.spec.seed += 1;
+        assert_ne!(digest_after_three(&job, 1, false).0, digest);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_skipped() {
+        let job = with_data(job(1, 2, 32, 16, 65, 0.0));
+        let (device, arena) = device(1);
+        let mut solo = Solo::new(&device, &arena, &job).expect("room");
+        solo.write_weights(&device, BlockId(0), Interval::new(0, 16), &[f32::INFINITY; 16]);
+        let before = solo.digest();
+        let mut window = |_| vec![0; 17];
+        let entry = solo.step(&device, &mut window).expect("room");
+        assert_eq!((entry.update, entry.optimizer_time), (Update::Skip, 0));
+        assert_eq!(solo.digest(), before);
+        assert_eq!(solo.version().step, 1);
+    }
+}
