@@ -1,1 +1,170 @@
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
 
+use shoal_plan::engine::{Happening, Record, State};
+use shoal_plan::ids::JobId;
+use shoal_wire::journal::{Counter, Line};
+
+use super::*;
+
+/// Where a child process of this test binary is to write, if it is one.
+const CHILD_DIR: &str = "SHOAL_TEST_STORE_DIR";
+
+fn line(number: u64) -> Entry {
+    let record = if number % 7 == 0 {
+        Record::State(State::Training)
+    } else {
+        Record::Happened(Happening::Warning { reason: format!("line {number} {}", "x".repeat(number as usize % 900)) })
+    };
+    Entry::Line { job: JobId(3), number, line: Line { at_ms: 1_000 + number, record } }
+}
+
+fn load(store: &Store) -> Vec<Entry> {
+    store.load().expect("readable")
+}
+
+fn filled(dir: &Path, lines: u64) -> Vec<Entry> {
+    let store = Store::open(dir).expect("opens");
+    store.append(&Entry::Counter { counter: Counter::Incarnation, value: 1 }).expect("appends");
+    store.append(&Entry::Counter { counter: Counter::Incarnation, value: 2 }).expect("appends");
+    for number in 0..lines {
+        store.append(&line(number)).expect("appends");
+    }
+    store.flush().expect("flushes");
+    load(&store)
+}
+
+#[test]
+fn newest_entries_come_back_in_order() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let before = filled(dir.path(), 300);
+    assert_eq!(before[0], Entry::Counter { counter: Counter::Incarnation, value: 2 });
+    assert_eq!(before[1..], (0..300).map(line).collect::<Vec<_>>());
+    let store = Store::open(dir.path()).expect("opens again");
+    assert_eq!(store.mended(), Mended::default());
+    assert_eq!(load(&store), before);
+}
+
+#[test]
+fn torn_log_end_is_cut_and_filled_from_the_database() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let before = filled(dir.path(), 40);
+    let log = std::fs::OpenOptions::new().write(true).open(dir.path().join("log")).expect("log is there");
+    let len = log.metadata().expect("metadata").len();
+    log.set_len(len - 5).expect("torn");
+    let store = Store::open(dir.path()).expect("opens");
+    assert_eq!((store.mended().to_log, store.mended().to_database), (1, 0));
+    assert!(store.mended().log_bytes_cut > 0);
+    assert_eq!(load(&store), before);
+    drop(store);
+    assert_eq!(Store::open(dir.path()).expect("opens").mended(), Mended::default());
+}
+
+#[test]
+fn damage_within_the_log_ends_it_there() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let before = filled(dir.path(), 40);
+    let log = std::fs::OpenOptions::new().write(true).open(dir.path().join("log")).expect("log is there");
+    let middle = log.metadata().expect("metadata").len() / 2;
+    log.write_all_at(&[0xa5; 16], middle).expect("damaged");
+    let store = Store::open(dir.path()).expect("opens");
+    assert!(store.mended().to_log > 1, "{:?}", store.mended());
+    assert_eq!(load(&store), before);
+}
+
+#[test]
+fn garbage_behind_the_log_is_cut() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let before = filled(dir.path(), 5);
+    let mut log = std::fs::OpenOptions::new().append(true).open(dir.path().join("log")).expect("log is there");
+    log.write_all(&[0xff; 100]).expect("garbage");
+    let store = Store::open(dir.path()).expect("opens");
+    assert_eq!(store.mended(), Mended { log_bytes_cut: 100, ..Mended::default() });
+    assert_eq!(load(&store), before);
+}
+
+#[test]
+fn unopenable_database_is_rebuilt_from_the_log() {
+    for damage in [&b"not a configuration"[..], &[]] {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let before = filled(dir.path(), 120);
+        for file in ["conf", "db"] {
+            std::fs::write(dir.path().join("sled").join(file), damage).expect("damaged");
+        }
+        let store = Store::open(dir.path()).expect("opens");
+        assert_eq!(store.mended().to_database, before.len(), "{:?}", store.mended());
+        assert_eq!(load(&store), before);
+        drop(store);
+        let store = Store::open(dir.path()).expect("opens again");
+        assert_eq!((store.mended(), load(&store)), (Mended::default(), before));
+    }
+}
+
+#[test]
+fn half_written_snapshot_does_not_matter() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let before = filled(dir.path(), 20);
+    std::fs::write(dir.path().join("sled").join("snap.0000.generating"), b"half").expect("written");
+    assert_eq!(load(&Store::open(dir.path()).expect("opens")), before);
+}
+
+#[test]
+fn entries_of_another_release_are_refused_not_cut() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let foreign = {
+        // The same entry, said to be of version 9, with a good checksum.
+        let sound = value::encode(&line(1)).expect("encodes");
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&9u16.to_le_bytes()).update(&sound[10..]);
+        [&9u16.to_le_bytes(), &hasher.finalize().as_bytes()[..8], &sound[10..]].concat()
+    };
+    let file = [&(foreign.len() as u32).to_le_bytes(), &foreign[..]].concat();
+    std::fs::write(dir.path().join("log"), &file).expect("written");
+    let error = Store::open(dir.path()).expect_err("another version");
+    assert!(matches!(error, StoreError::Version { found: 9, expected: 1, .. }), "{error}");
+    assert_eq!(std::fs::read(dir.path().join("log")).expect("still there"), file);
+}
+
+/// The other side of [`what_was_acknowledged_survives_a_kill`]: acknowledges flushed lines on standard output, for ever.
+#[test]
+fn child_writer() {
+    let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
+    let store = Store::open(Path::new(&dir)).expect("opens");
+    let next = load(&store).len() as u64;
+    for number in next.. {
+        store.append(&line(number)).expect("appends");
+        if number % 3 == 0 {
+            store.flush().expect("flushes");
+            println!("acknowledged {number}");
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    for round in 0..8u64 {
+        let mut child = Command::new(std::env::current_exe().expect("own path"))
+            .args(["--exact", "store::tests::child_writer", "--nocapture", "--test-threads=1"])
+            .env(CHILD_DIR, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("child starts");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let wanted = 3 + round * 5 % 17;
+        let acknowledged: Vec<u64> = output
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|line| line.rsplit_once("acknowledged ").and_then(|(_, number)| number.parse().ok()))
+            .take(wanted as usize)
+            .collect();
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+        let last = *acknowledged.last().expect("the child acknowledged something");
+        let store = Store::open(dir.path()).expect("opens after a kill");
+        let entries = load(&store);
+        assert!(entries.len() as u64 > last, "round {round}: {last} was acknowledged, {} are there", entries.len());
+        assert_eq!(entries, (0..entries.len() as u64).map(line).collect::<Vec<_>>(), "round {round}");
+    }
+}
