@@ -1,4 +1,4 @@
-//! The cluster directory: who lives where in it, and how a cluster and its nodes come to be.
+//! The cluster directory: who lives where in it.
 //!
 //! ```text
 //! ca/                 the authority: certificate and key
@@ -8,42 +8,12 @@
 //! coordinator.addr    host:port of the HTTP interface
 //! ```
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use shoal_actors::transport::{ClusterCa, PkiError};
-
-/// How long certificates are good for.
-const VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Paths within a cluster directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDir {
     root: PathBuf,
-}
-
-/// Why a cluster or node could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// A directory cannot be made.
-    #[error("cannot make directory {path}")]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The authority or a certificate.
-    #[error("cannot make the certificates of cluster {dir}")]
-    Certificates {
-        /// The cluster directory.
-        dir: PathBuf,
-        /// Why.
-        #[source]
-        source: PkiError,
-    },
 }
 
 impl ClusterDir {
@@ -106,37 +76,4 @@ impl ClusterDir {
     pub fn pid(&self, who: &str) -> PathBuf {
         self.root.join("pids").join(who)
     }
-}
-
-/// Makes the cluster's authority and the coordinator's certificate. What is there already is left as it is.
-///
-/// # Errors
-/// If a file cannot be written, or what is there is not an authority.
-pub fn init(dir: &ClusterDir) -> Result<(), ClusterError> {
-    for path in [dir.coordinator(), dir.root().join("nodes"), dir.root().join("pids")] {
-        std::fs::create_dir_all(&path).map_err(|source| ClusterError::Directory { path, source })?;
-    }
-    let certificates = |source| ClusterError::Certificates { dir: dir.root().to_owned(), source };
-    let ca = if dir.ca().exists() { ClusterCa::load(&dir.ca()) } else { ClusterCa::create(&dir.ca()) };
-    let ca = ca.map_err(certificates)?;
-    if shoal_actors::transport::Identity::load(&dir.coordinator()).is_err() {
-        ca.issue("coordinator", &dir.coordinator(), VALIDITY).map_err(certificates)?;
-    }
-    Ok(())
-}
-
-/// Makes a node's directory and certificate. A certificate of this cluster that is there already is kept.
-///
-/// # Errors
-/// If the cluster has no authority here, the name cannot stand on a certificate, or a file cannot be written.
-pub fn add_node(dir: &ClusterDir, name: &str) -> Result<(), ClusterError> {
-    let certificates = |source| ClusterError::Certificates { dir: dir.root().to_owned(), source };
-    let path = dir.node(name);
-    std::fs::create_dir_all(&path).map_err(|source| ClusterError::Directory { path: path.clone(), source })?;
-    let ca = ClusterCa::load(&dir.ca()).map_err(certificates)?;
-    let ours = shoal_actors::transport::Identity::load(&path).is_ok_and(|identity| identity.cluster() == ca.name());
-    if !ours {
-        ca.issue(name, &path, VALIDITY).map_err(certificates)?;
-    }
-    Ok(())
 }

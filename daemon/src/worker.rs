@@ -60,14 +60,21 @@ async fn serve(config: NodeConfig) -> Result<(), DaemonError> {
     let mut stop = signals::stop()?;
     let mut node = node::run(config).await.map_err(DaemonError::Worker)?;
     tracing::info!(address = %node.address(), "worker is up");
-    let mut asked = false;
-    let end = loop {
-        tokio::select! {
-            end = node.ended() => break end,
-            Some(()) = stop.recv() => {
-                // Asked once: leave in peace. Asked again: stop.
-                if asked { node.stop() } else { node.leave() }
-                asked = true;
+    // Asked once: leave in peace. Asked again: stop.
+    let first = tokio::select! {
+        end = node.ended() => Some(end),
+        _ = stop.recv() => None,
+    };
+    let end = match first {
+        Some(end) => end,
+        None => {
+            node.leave();
+            tokio::select! {
+                end = node.ended() => end,
+                _ = stop.recv() => {
+                    node.stop();
+                    node.ended().await
+                }
             }
         }
     };

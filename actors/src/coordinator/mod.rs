@@ -19,6 +19,8 @@ mod message;
 mod read;
 mod state;
 mod submit;
+#[cfg(test)]
+mod tests;
 pub mod written;
 
 pub use actor::{CoordinatorActor, CoordinatorArgs};

@@ -105,3 +105,6 @@ impl Catalogue {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

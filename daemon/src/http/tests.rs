@@ -1,1 +1,126 @@
+mod fixture;
 
+use std::time::{Duration, Instant};
+
+use axum::http::{Method, StatusCode};
+use fixture::{Served, pieces, spec, values};
+use serde_json::Value;
+use shoal_model::hf;
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::ids::BlockId;
+use shoal_plan::job::Job;
+use shoal_plan::ledger::Version;
+use shoal_plan::space::{Interval, Kind};
+use shoal_wire::api::{
+    ApiError, EventLine, JobState, JobStatus, LedgerLine, NodeInfo, PlanAnswer, SubmitAnswer, SubmitRequest,
+};
+
+async fn submitted(served: &Served, dir: &std::path::Path) -> String {
+    let body = serde_json::to_string(&SubmitRequest { spec: spec(dir) }).expect("JSON");
+    let (status, body) = served.send(Method::POST, "/v1/jobs", &body).await;
+    assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
+    serde_json::from_slice::<SubmitAnswer>(&body).expect("an id").job
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_is_said_as_json() {
+    let served = Served::up().await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut missing = spec(dir.path());
+    missing.data.path = dir.path().join("nothing.txt");
+    let missing = serde_json::to_string(&SubmitRequest { spec: missing }).expect("JSON");
+    let cases = [
+        (Method::GET, "/v1/jobs/j7", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
+        (Method::GET, "/v1/jobs/seven", "", StatusCode::BAD_REQUEST, "malformed", "`seven` is no job"),
+        (Method::POST, "/v1/jobs", "{", StatusCode::BAD_REQUEST, "malformed", "the body is not what this takes"),
+        (Method::POST, "/v1/jobs", &missing, StatusCode::UNPROCESSABLE_ENTITY, "data", "nothing.txt does not exist"),
+        (Method::POST, "/v1/nodes/w9/drain", "", StatusCode::NOT_FOUND, "no_node", "no living node w9"),
+        (Method::POST, "/v1/jobs/j7/resume", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
+        (Method::GET, "/v2/jobs", "", StatusCode::NOT_FOUND, "no_route", "there is no GET /v2/jobs"),
+        (Method::DELETE, "/v1/jobs", "", StatusCode::NOT_FOUND, "no_route", "there is no DELETE /v1/jobs"),
+    ];
+    for (method, path, body, status, word, message) in cases {
+        let (found, body) = served.send(method, path, body).await;
+        let error: ApiError = serde_json::from_slice(&body).unwrap_or_else(|e| panic!("{path}: {e}"));
+        assert_eq!((found, error.error.as_str()), (status, word), "{path}: {}", error.message);
+        assert!(error.message.contains(message), "{path}: {}", error.message);
+    }
+    assert_eq!(served.get::<Vec<JobStatus>>("/v1/jobs").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_without_nodes_waits_and_can_be_read_and_cancelled() {
+    let served = Served::up().await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let id = submitted(&served, dir.path()).await;
+    assert_eq!(id, "j1");
+    let status: JobStatus = served.get("/v1/jobs/j1").await;
+    assert_eq!((status.state, status.step, status.steps), (JobState::Queued, 0, 5));
+    assert_eq!(served.get::<Job>("/v1/jobs/j1/job").await.spec, spec(dir.path()));
+    assert_eq!(served.get::<PlanAnswer>("/v1/jobs/j1/plan").await.plan, None);
+    assert_eq!(served.get::<Vec<LedgerLine>>("/v1/jobs/j1/ledger").await, []);
+    assert_eq!(served.get::<Vec<NodeInfo>>("/v1/nodes").await, []);
+
+    let before = served.get::<Vec<EventLine>>("/v1/jobs/j1/events").await.len();
+    let path = format!("/v1/jobs/j1/events?after={before}&wait_ms=30000");
+    let begun = Instant::now();
+    let (events, cancelled) =
+        tokio::join!(served.get::<Vec<EventLine>>(&path), served.send(Method::POST, "/v1/jobs/j1/cancel", ""));
+    assert_eq!(cancelled.0, StatusCode::NO_CONTENT, "{}", String::from_utf8_lossy(&cancelled.1));
+    assert!(!events.is_empty() && begun.elapsed() < Duration::from_secs(25), "a long poll ends with the event");
+    assert!(events.iter().all(|event| event.number > before as u64), "{events:?}");
+    assert_eq!(served.get::<JobStatus>("/v1/jobs/j1").await.state, JobState::Cancelled);
+
+    let (status, metrics) = served.send(Method::GET, "/metrics", "").await;
+    let metrics = String::from_utf8(metrics).expect("text");
+    assert!(status.is_success() && metrics.contains("shoal_job_step{job=\"j1\",name=\"small\"} 0"), "{metrics}");
+    let (status, page) = served.send(Method::GET, "/", "").await;
+    assert!(status.is_success() && String::from_utf8_lossy(&page).contains("<td>cancelled</td>"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_written_state_is_served_from_whoever_has_it() {
+    let served = Served::up().await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let id = submitted(&served, dir.path()).await;
+    let job: Job = served.get(&format!("/v1/jobs/{id}/job")).await;
+    let table = ModelTable::of(&job.spec.model);
+    let genesis = Version { step: 0, chain: job.genesis() };
+    let all = pieces(&table, genesis);
+
+    let path = format!("/v1/jobs/{id}/state/0/1/moment1");
+    let (status, body) = served.send(Method::GET, &path, "").await;
+    let error: ApiError = serde_json::from_slice(&body).expect("an error");
+    assert_eq!((status, error.error.as_str()), (StatusCode::CONFLICT, "not_written"), "{}", error.message);
+
+    // The first has everything and cannot read it any more; the others have a part each.
+    let (some, rest) = all.iter().cloned().partition(|piece| piece.interval.start == 0);
+    served.writer("broken", all, true).await;
+    served.writer("some", some, false).await;
+    served.writer("rest", rest, false).await;
+
+    let whole = Interval::new(0, table.blocks[1].len);
+    let expected: Vec<u8> =
+        values(BlockId(1), Kind::Moment1, whole).iter().flat_map(|value| value.to_le_bytes()).collect();
+    let (status, body) = served.send(Method::GET, &path, "").await;
+    assert!(status.is_success() && body == expected, "{status}, {} of {} bytes", body.len(), expected.len());
+
+    let (status, body) = served.send(Method::GET, &format!("/v1/jobs/{id}/hf/model.safetensors?step=0"), "").await;
+    let mut file = Vec::new();
+    let read = |block, interval, out: &mut [f32]| {
+        out.copy_from_slice(&values(block, Kind::Weight, interval));
+        Ok(())
+    };
+    hf::write_model(&table, &job.spec, read, &mut file).expect("written");
+    assert!(status.is_success() && body == file, "{status}, {} of {} bytes", body.len(), file.len());
+    let config: Value = served.get(&format!("/v1/jobs/{id}/hf/config.json")).await;
+    assert_eq!(config["model_type"], "gpt2");
+
+    for (path, status) in [
+        (format!("/v1/jobs/{id}/state/0/9/weight"), StatusCode::BAD_REQUEST),
+        (format!("/v1/jobs/{id}/state/0/1/gradient"), StatusCode::BAD_REQUEST),
+        (format!("/v1/jobs/{id}/state/3/1/weight"), StatusCode::NOT_FOUND),
+    ] {
+        assert_eq!(served.send(Method::GET, &path, "").await.0, status, "{path}");
+    }
+}

@@ -1,0 +1,230 @@
+mod fake;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fake::{DEADLINE, Fake, Stage, spec};
+use shoal_plan::engine::{Order, OrderAnswer};
+use shoal_plan::ids::{JobId, NodeId};
+use shoal_plan::protocol::ToNode;
+use shoal_wire::api::{JobState, JobStatus, NodeReport, NodeState};
+use shoal_wire::control::{Answer, FromWorker, Question, ToWorker};
+
+use super::*;
+use crate::transport::{ConnectError, DownCause};
+
+/// Long enough that nobody is lost by silence within a test.
+const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
+
+async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what} did not come true"));
+}
+
+fn holder(message: ToWorker) -> Option<(JobId, ToNode)> {
+    match message {
+        ToWorker::Holder { job, message } => Some((job, message)),
+        _ => None,
+    }
+}
+
+async fn status(stage: &Stage, job: JobId) -> JobStatus {
+    stage.ask(|reply| CoordinatorMsg::Read(Read::Status(job, reply))).await.expect("there is such a job")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_get_ids_that_are_never_used_twice_and_know_each_other() {
+    let mut stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    let b = stage.worker("b").await;
+    assert_eq!((a.node, b.node), (NodeId(1), NodeId(2)));
+    let others = a
+        .until("a's peers", |message| match message {
+            ToWorker::Peers(peers) if !peers.is_empty() => Some(peers),
+            _ => None,
+        })
+        .await;
+    assert_eq!(others.iter().map(|peer| peer.node).collect::<Vec<_>>(), [b.node]);
+
+    stage.replace().await;
+    let c = stage.worker("c").await;
+    assert_eq!(c.node, NodeId(3), "ids outlive the coordinator");
+    let mut back = Fake::new(&stage.ca, "a");
+    back.knock(stage.address, Some(a.node)).await.expect("let in");
+    assert_eq!(back.node, a.node, "a process that comes back keeps its id");
+    let names: Vec<_> = stage.nodes().await.into_iter().map(|node| node.node).collect();
+    assert_eq!(names, ["a", "c"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_is_durable_before_it_is_given_out() {
+    let stage = Stage::up(CALM).await;
+    stage.journal.close();
+    let before = stage.journal.asked.load(Ordering::SeqCst);
+    let mut a = Fake::new(&stage.ca, "a");
+    let (address, journal) = (stage.address, std::sync::Arc::clone(&stage.journal));
+    let knock = tokio::spawn(async move { a.knock(address, None).await.map(|()| a.node) });
+    until("a flush", || async { journal.asked.load(Ordering::SeqCst) > before }).await;
+    assert_eq!(stage.nodes().await, [], "nobody is in before that");
+    assert!(!knock.is_finished());
+    stage.journal.open.add_permits(8);
+    assert_eq!(knock.await.expect("no panic").expect("let in"), NodeId(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_worker_of_a_living_name_is_refused_and_nothing_is_harmed() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    let error = Fake::new(&stage.ca, "a").knock(stage.address, None).await.expect_err("the name is taken");
+    assert!(matches!(&error, ConnectError::Refused { reason, .. } if reason.contains("named a")), "{error}");
+    a.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_falls_silent_is_lost_and_comes_back_as_someone_else() {
+    let stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let mut a = stage.worker("a").await;
+    let cause = a.down().await;
+    assert!(matches!(&cause, DownCause::Closed(reason) if reason.contains("heartbeat")), "{cause}");
+    assert_eq!(stage.nodes().await[0].state, NodeState::Gone);
+    let old = a.node;
+    a.knock(stage.address, Some(old)).await.expect("let in");
+    assert_eq!((old, a.node), (NodeId(1), NodeId(2)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_submissions_are_refused_with_their_reason() {
+    let stage = Stage::up(CALM).await;
+    let _a = stage.worker("a").await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let submit = async |spec| stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), reply)).await;
+
+    let mut missing = spec(dir.path(), "");
+    missing.data.path = dir.path().join("nothing.txt");
+    let error = submit(missing).await.expect_err("no data");
+    assert!(matches!(error, RequestError::Data(crate::loader::DataError::Missing { .. })), "{error:?}");
+
+    let mut fixed = spec(dir.path(), "[parallel]\nfixed = true\n");
+    fixed.parallel.pipeline = shoal_config::spec::Auto::Set(9);
+    let error = submit(fixed).await.expect_err("nine stages of four blocks");
+    assert!(matches!(error, RequestError::Layout(shoal_plan::planner::NoPlan::Impossible { .. })), "{error:?}");
+
+    let mut huge = spec(dir.path(), "");
+    let shoal_config::spec::ModelSpec::Gpt2(gpt2) = &mut huge.model;
+    gpt2.width = 2048;
+    let error = submit(huge).await.expect_err("over budget");
+    assert!(matches!(error, RequestError::Layout(shoal_plan::planner::NoPlan::Memory { .. })), "{error:?}");
+
+    let jobs = stage.ask(|reply| CoordinatorMsg::Read(Read::Jobs(reply))).await.expect("answered");
+    assert_eq!(jobs, [], "nothing of it stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
+    let mut stage = Stage::up(CALM).await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let wanted = spec(dir.path(), "");
+    stage.journal.close();
+    let before = stage.journal.asked.load(Ordering::SeqCst);
+    let (actor, boxed) = (stage.actor.clone(), Box::new(wanted.clone()));
+    let submit = tokio::spawn(async move {
+        actor.call(|reply| CoordinatorMsg::Submit(boxed, reply), Some(DEADLINE)).await.expect("the actor lives")
+    });
+    until("a flush", || async { stage.journal.asked.load(Ordering::SeqCst) > before }).await;
+    assert!(!submit.is_finished());
+    stage.journal.open.add_permits(100);
+    let job = submit.await.expect("no panic").unwrap().expect("accepted");
+    assert_eq!(job, JobId(1));
+
+    stage.replace().await;
+    assert_eq!(status(&stage, job).await.name, "small");
+    let kept = stage.ask(|reply| CoordinatorMsg::Read(Read::Job(job, reply))).await.expect("there");
+    assert_eq!(kept.spec, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_job_runs_and_the_next_waits_for_its_end() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let spec = Box::new(spec(dir.path(), ""));
+        jobs.push(stage.ask(|reply| CoordinatorMsg::Submit(spec, reply)).await.expect("accepted"));
+    }
+    let announced = |message| match message {
+        ToWorker::Job { id, .. } => Some(id),
+        ToWorker::Holder { .. } => panic!("the engine speaks before the job is known"),
+        _ => None,
+    };
+    assert_eq!(a.until("the first job", announced).await, jobs[0]);
+    let (job, fence) = a.until("a fence", holder).await;
+    assert!(job == jobs[0] && matches!(fence, ToNode::Fence { .. }), "{fence:?}");
+    assert_eq!(status(&stage, jobs[1]).await.state, JobState::Queued);
+
+    let order = |reply| CoordinatorMsg::Order(jobs[0], Order::Cancel, reply);
+    assert_eq!(stage.ask(order).await.expect("accepted"), OrderAnswer::Accepted);
+    assert_eq!(status(&stage, jobs[0]).await.state, JobState::Cancelled);
+    let second = |message| match message {
+        ToWorker::Job { id, .. } => Some(id),
+        _ => None,
+    };
+    assert_eq!(a.until("the second job", second).await, jobs[1]);
+    let error = stage.ask(|reply| CoordinatorMsg::Order(JobId(9), Order::Resume, reply)).await.expect_err("no job");
+    assert!(matches!(error, RequestError::NoJob(JobId(9))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_answers_of_the_dead() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    let mut b = stage.worker("b").await;
+    let question = Question::Report { job: JobId(1) };
+    let actor = stage.actor.clone();
+    let asked = question.clone();
+    let answers = tokio::spawn(async move {
+        let ask = |reply| CoordinatorMsg::Read(Read::Ask(To::All, asked, reply));
+        actor.call(ask, Some(DEADLINE)).await.expect("the actor lives")
+    });
+    let heard = |message| match message {
+        ToWorker::Ask { request, question } => Some((request, question)),
+        _ => None,
+    };
+    let (request, what) = a.until("the question", heard).await;
+    assert_eq!(what, question);
+    b.until("the question", heard).await;
+    let report = NodeReport { node: a.node.to_string(), ..NodeReport::default() };
+    a.say(FromWorker::Answer { request, answer: Answer::Report(Box::new(report)) });
+    drop(b);
+    let answers = answers.await.expect("no panic").unwrap().expect("answered");
+    assert_eq!(answers.iter().map(|answer| answer.name.as_str()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_wishes_to_leave_may_go_if_no_job_needs_it() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    a.say(FromWorker::Leaving);
+    a.until("leave", |message| (message == ToWorker::Shutdown).then_some(())).await;
+    assert_eq!(stage.nodes().await[0].state, NodeState::Draining);
+
+    let mut b = stage.worker("b").await;
+    stage.ask(|reply| CoordinatorMsg::Node(NodeOrder::Drain("b".to_owned(), reply))).await.expect("there");
+    b.until("leave", |message| (message == ToWorker::Shutdown).then_some(())).await;
+    let drain = |reply| CoordinatorMsg::Node(NodeOrder::Drain("nobody".to_owned(), reply));
+    assert!(matches!(stage.ask(drain).await, Err(RequestError::NoNode(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_is_answered_and_counted() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    a.drain().await;
+    assert_eq!(stage.nodes().await[0].used_bytes, 7);
+    stage.ask(CoordinatorMsg::Shutdown).await.expect("stops");
+    a.until("the end", |message| (message == ToWorker::Shutdown).then_some(())).await;
+}

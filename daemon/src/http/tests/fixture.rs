@@ -1,0 +1,148 @@
+//! The router over a real coordinator actor, with workers that have written pieces.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request, StatusCode};
+use ractor::Actor;
+use serde::de::DeserializeOwned;
+use shoal_actors::coordinator::{CoordinatorActor, CoordinatorArgs, MemoryJournal, Patience};
+use shoal_actors::transport::{ClusterCa, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
+use shoal_config::JobSpec;
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::digest;
+use shoal_plan::ids::BlockId;
+use shoal_plan::ledger::Version;
+use shoal_plan::space::{Interval, Kind};
+use shoal_wire::control::{
+    Answer, Control, FromWorker, Hello, Introduction, Question, ToWorker, VERSION, Who, WrittenPiece,
+};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use crate::http::{App, router};
+
+const VALIDITY: Duration = Duration::from_secs(3600);
+const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
+const LARGEST_BODY: usize = 64 << 20;
+
+/// A coordinator with its router.
+pub(super) struct Served {
+    ca: ClusterCa,
+    address: SocketAddr,
+    router: Router,
+}
+
+impl Served {
+    pub(super) async fn up() -> Self {
+        let ca = ClusterCa::generate().expect("a CA");
+        let (endpoint, inbound) = bind(&ca, "coordinator");
+        let address = endpoint.local_address();
+        let (changes, seen) = watch::channel(0);
+        let journal = Arc::new(MemoryJournal::default());
+        let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience: CALM };
+        let (coordinator, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("starts");
+        Self { ca, address, router: router(App { coordinator, changes: seen }) }
+    }
+
+    pub(super) async fn send(&self, method: Method, path: &str, body: &str) -> (StatusCode, Vec<u8>) {
+        let request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).expect("a request");
+        let answer = self.router.clone().oneshot(request).await.expect("infallible");
+        let status = answer.status();
+        (status, to_bytes(answer.into_body(), LARGEST_BODY).await.expect("a whole body").to_vec())
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        let (status, body) = self.send(Method::GET, path, "").await;
+        assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// A worker that has written what `pieces` says and serves it unless it is `broken`.
+    pub(super) async fn writer(&self, name: &str, pieces: Vec<WrittenPiece>, broken: bool) {
+        let (endpoint, mut inbound) = bind(&self.ca, name);
+        let introduction = Introduction {
+            node: None,
+            name: name.to_owned(),
+            address: endpoint.local_address(),
+            pid: 1,
+            budget_bytes: 64 << 20,
+            threads: 1,
+            class: "portable".to_owned(),
+            written: Vec::new(),
+        };
+        let hello = Hello { protocol: VERSION, who: Who::Worker(introduction) };
+        endpoint.connect(PeerId::Coordinator, self.address, hello).await.expect("let in");
+        let (welcomed, mut welcome) = watch::channel(false);
+        tokio::spawn(async move {
+            while let Some(message) = inbound.recv().await {
+                let Inbound::Control { message: Control::ToWorker(message), .. } = message else { continue };
+                match message {
+                    ToWorker::Ask { request, question } => {
+                        let answer = answer(question, &pieces, broken);
+                        let message = Control::FromWorker(FromWorker::Answer { request, answer });
+                        endpoint.send(PeerId::Coordinator, &message).expect("linked");
+                    }
+                    ToWorker::Welcome { .. } => drop(welcomed.send(true)),
+                    _ => {}
+                }
+            }
+        });
+        welcome.wait_for(|welcomed| *welcomed).await.expect("welcomed");
+    }
+}
+
+fn bind(ca: &ClusterCa, name: &str) -> (Endpoint, tokio::sync::mpsc::Receiver<Inbound>) {
+    let identity = ca.identity(name, VALIDITY).expect("an identity");
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    Endpoint::bind(EndpointConfig::new(listen, identity), Arc::new(NoBulk)).expect("binds")
+}
+
+fn answer(question: Question, pieces: &[WrittenPiece], broken: bool) -> Answer {
+    match question {
+        Question::Manifest { .. } => Answer::Manifest(pieces.to_vec()),
+        Question::Written { .. } if broken => Answer::Refused("the disk is gone".to_owned()),
+        Question::Written { block, kind, interval, .. } => {
+            Answer::Written(values(block, kind, interval).iter().flat_map(|value| value.to_le_bytes()).collect())
+        }
+        Question::Report { .. } => Answer::Refused("nothing was computed".to_owned()),
+    }
+}
+
+/// Values that tell block, kind and place.
+pub(super) fn values(block: BlockId, kind: Kind, interval: Interval) -> Vec<f32> {
+    let base = block.0 as f32 + 100.0 * (kind as u8) as f32;
+    (interval.start..interval.end).map(|i| base + i as f32 / 65_536.0).collect()
+}
+
+/// The whole state, cut in two at a segment edge where there is one.
+pub(super) fn pieces(table: &ModelTable, version: Version) -> Vec<WrittenPiece> {
+    let mut pieces = Vec::new();
+    for block in &table.blocks {
+        let whole = Interval::new(0, block.len);
+        let middle = digest::segments(block, whole).nth(1).map(|segment| segment.start);
+        let mut edges = vec![0, block.len];
+        edges.extend(middle);
+        edges.sort_unstable();
+        for pair in edges.windows(2) {
+            let interval = Interval::new(pair[0], pair[1]);
+            for kind in [Kind::Weight, Kind::Moment1, Kind::Moment2] {
+                let leaves = digest::leaves(block, interval, &values(block.id, kind, interval));
+                pieces.push(WrittenPiece { version, block: block.id, kind, interval, leaves });
+            }
+        }
+    }
+    pieces
+}
+
+/// A small job whose text lies in `dir`.
+pub(super) fn spec(dir: &Path) -> JobSpec {
+    std::fs::write(dir.join("text.txt"), "every single fish may vanish\n".repeat(200)).expect("written");
+    let text = "name = \"small\"\n[model]\nkind = \"gpt2\"\nlayers = 1\nheads = 2\nwidth = 32\ncontext = 16\n\
+                vocab = \"bytes\"\n[data]\nkind = \"text\"\npath = \"text.txt\"\n[train]\nsteps = 5\nglobal_batch = 4\n";
+    shoal_config::job::parse(text, "job.toml", dir).expect("a good job file")
+}
