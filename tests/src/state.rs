@@ -3,24 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::JobFile;
-
-/// The digest of an exported state of a job made by [`JobFile`].
+/// The digest of an exported state of a GPT-2 with so many layers.
 ///
 /// # Panics
 /// If a tensor that the definition names is not there.
 #[must_use]
-pub fn recompute(dir: &Path, file: &JobFile) -> String {
-    let _ = file;
-    let files: Vec<Vec<u8>> = fs::read_dir(dir)
-        .expect("the export is a directory")
-        .flatten()
-        .filter(|e| e.path().extension().is_some_and(|x| x == "safetensors"))
-        .map(|e| fs::read(e.path()).expect("readable"))
-        .collect();
-    let tensors: Vec<_> =
-        files.iter().map(|bytes| safetensors::SafeTensors::deserialize(bytes).expect("safetensors")).collect();
-    let layers = 4;
+pub fn recompute(dir: &Path, layers: usize) -> String {
     let layer = [
         "ln_1.weight",
         "ln_1.bias",
@@ -37,19 +25,21 @@ pub fn recompute(dir: &Path, file: &JobFile) -> String {
         "mlp.proj.weight",
         "mlp.proj.bias",
     ];
-    let mut names: Vec<String> = ["wte", "wpe"].map(|p| format!("0.{p}")).to_vec();
-    for block in 1..=layers {
-        names.extend(layer.map(|p| format!("{block}.{p}")));
-    }
-    names.extend(["ln_f.weight", "ln_f.bias"].map(|p| format!("{}.{p}", layers + 1)));
+    let blocks = std::iter::once(["wte", "wpe"].as_slice())
+        .chain(std::iter::repeat_n(layer.as_slice(), layers))
+        .chain([["ln_f.weight", "ln_f.bias"].as_slice()]);
+    let blocks: Vec<_> = blocks.collect();
     let mut whole = blake3::Hasher::new();
     for kind in ["weight", "moment1", "moment2"] {
-        for name in &names {
-            let name = format!("{kind}/{name}");
-            let tensor =
-                tensors.iter().find_map(|t| t.tensor(&name).ok()).unwrap_or_else(|| panic!("no tensor {name}"));
-            for segment in tensor.data().chunks(4096 * 4) {
-                whole.update(blake3::hash(segment).as_bytes());
+        for (number, names) in blocks.iter().enumerate() {
+            let path = dir.join(format!("block{number:03}.{kind}.safetensors"));
+            let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
+            for name in *names {
+                let tensor = tensors.tensor(&format!("{kind}.{name}")).unwrap_or_else(|e| panic!("{name}: {e}"));
+                for segment in tensor.data().chunks(4096 * 4) {
+                    whole.update(blake3::hash(segment).as_bytes());
+                }
             }
         }
     }

@@ -19,7 +19,7 @@ fn bad_jobs_are_refused_and_the_cluster_goes_on() {
     let empty = cluster.path().join("empty.txt");
     fs::write(&empty, "").expect("written");
     let cases = [
-        ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", "line"]),
+        ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", "typo.toml:7"]),
         ("indivisible", edit("heads = 4", "heads = 5"), 2, vec!["heads", "64", "5"]),
         (
             "layout",

@@ -9,6 +9,7 @@ use super::{Engine, Happening};
 use crate::check;
 use crate::commit::{self, StepReport};
 use crate::ids::{BlockId, NodeId};
+use crate::layout::Plan;
 use crate::ledger::Version;
 use crate::membership::{Verdict, decide};
 use crate::planner::{Held, NoPlan, make_plan};
@@ -260,6 +261,7 @@ impl Engine {
         }
         let (generation, plan) = (self.generation, Arc::new(planned.plan));
         self.decided(format!("plan {generation}: {}", planned.reason));
+        self.warn_if_short(&plan, members.len());
         let unfilled = planned.unfilled;
         self.journal(Record::Planned { generation, plan: Arc::clone(&plan), unfilled: unfilled.clone() });
         let shadows = unfilled.iter().map(|at| (*at, Shadow::Unfilled)).collect();
@@ -269,6 +271,18 @@ impl Engine {
             Deployment { members, resolve, version, fetches: planned.fetches, unfilled, held: held.clone() };
         let mark = self.flush();
         self.phase = Phase::DeployJournaled { mark, deployment };
+    }
+
+    /// Says so when the plan has fewer shadows than were asked for: until more nodes come, a loss may cost steps.
+    fn warn_if_short(&mut self, plan: &Plan, nodes: usize) {
+        let want = self.setup.job.spec.elastic.redundancy as usize;
+        let have = plan.pieces.iter().map(|piece| piece.shadows.len()).min().unwrap_or(0);
+        if have < want {
+            let reason = format!(
+                "redundancy {want} was asked for, {have} found room on {nodes} node(s): a loss may cost steps until nodes join"
+            );
+            self.note(Happening::Warning { reason });
+        }
     }
 
     pub(super) fn send_deploy(&mut self) {
