@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_config::JobSpec;
-use shoal_plan::engine::{Command, Engine, Event, Millis, Order, OrderAnswer};
+use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::job::DataFacts;
 use shoal_plan::protocol::ToNode;
@@ -31,7 +31,7 @@ impl Coordinator {
         for command in entry.engine.handle(now, event) {
             self.carry_out(id, command)?;
         }
-        if self.active == Some(id) && self.jobs.get(&id).is_some_and(|entry| entry.engine.status().state.is_over()) {
+        if self.active == Some(id) && self.jobs.get(&id).is_some_and(JobEntry::is_over) {
             self.active = None;
             self.next_job()?;
         }
@@ -56,7 +56,7 @@ impl Coordinator {
         if self.active.is_some() {
             return Ok(());
         }
-        let Some(id) = self.jobs.iter().find(|(_, e)| !e.engine.status().state.is_over()).map(|(id, _)| *id) else {
+        let Some(id) = self.jobs.iter().find(|(_, entry)| !entry.is_over()).map(|(id, _)| *id) else {
             return Ok(());
         };
         tracing::info!(job = %id, "job has its turn");
@@ -100,14 +100,24 @@ impl Coordinator {
         Ok(())
     }
 
-    /// An engine's message goes to a node, which first gets to know the job. A leaving node that is released may go.
+    /// A worker that outlived the coordinator before may still hold what belongs to jobs that ended meanwhile.
+    pub(super) fn release_ended(&mut self, node: NodeId, offer: &Offer) -> Result<(), JournalError> {
+        let ended: Vec<JobId> = self.jobs.iter().filter(|(_, entry)| entry.is_over()).map(|(id, _)| *id).collect();
+        for id in ended {
+            self.drive(id, Event::Joined { node, offer: offer.clone() })?;
+        }
+        Ok(())
+    }
+
+    /// An engine's message goes to a node, which first gets to know the job unless it is about its end. A leaving node that
+    /// is released may go.
     fn hand_over(&mut self, id: JobId, node: NodeId, message: ToNode) {
         let Some(entry) = self.jobs.get(&id) else { return };
         let job = Arc::clone(&entry.job);
-        if self.members.get_mut(node).is_some_and(|member| member.told.insert(id)) {
+        let released = matches!(message, ToNode::Release { .. });
+        if !released && self.members.get_mut(node).is_some_and(|member| member.told.insert(id)) {
             self.tell(node, ToWorker::Job { id, job });
         }
-        let released = matches!(message, ToNode::Release { .. });
         self.tell(node, ToWorker::Holder { job: id, message });
         if released && self.members.is_leaving(node) {
             self.tell(node, ToWorker::Shutdown);

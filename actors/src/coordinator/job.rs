@@ -40,6 +40,11 @@ impl JobEntry {
         Self { job, engine, log, wake: None }
     }
 
+    /// Whether nothing will ever happen again and nodes are free.
+    pub(super) fn is_over(&self) -> bool {
+        self.engine.has_released()
+    }
+
     /// What `status` shows.
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let Status {

@@ -104,16 +104,21 @@ impl Coordinator {
 
     fn arrived(&mut self, node: NodeId, introduction: Introduction) -> Result<(), JournalError> {
         let now = self.now();
-        let (name, pid) = (introduction.name.clone(), introduction.pid);
+        let (name, pid, had) = (introduction.name.clone(), introduction.pid, introduction.node);
         let arrival = self.members.arrive(now, node, introduction);
         tracing::info!(%node, name, pid, ?arrival, "worker is here");
         self.tell(node, ToWorker::Welcome { node });
         self.introduce();
-        let event = match arrival {
-            Arrival::Joined => self.members.get_mut(node).map(|m| Event::Joined { node, offer: m.offer() }),
-            Arrival::Returned => Some(Event::LinkReset { node }),
-        };
-        self.drive_active(event)
+        match arrival {
+            Arrival::Joined => {
+                let Some(offer) = self.members.get_mut(node).map(|member| member.offer()) else { return Ok(()) };
+                if had == Some(node) {
+                    self.release_ended(node, &offer)?;
+                }
+                self.drive_active(Some(Event::Joined { node, offer }))
+            }
+            Arrival::Returned => self.drive_active(Some(Event::LinkReset { node })),
+        }
     }
 
     fn said(&mut self, node: NodeId, message: FromWorker) -> Result<(), JournalError> {

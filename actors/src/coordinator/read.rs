@@ -22,9 +22,9 @@ impl Coordinator {
             Read::Jobs(reply) => drop(reply.send(Ok(self.jobs.iter().map(|(id, job)| job.status(*id)).collect()))),
             Read::Status(id, reply) => drop(reply.send(self.job(id).map(|job| job.status(id)))),
             Read::Job(id, reply) => drop(reply.send(self.job(id).map(|job| Arc::clone(&job.job)))),
-            Read::Plan(id, reply) => drop(
-                reply.send(self.job(id).map(|job| (job.engine.status().generation, job.engine.plan().map(Arc::clone)))),
-            ),
+            Read::Plan(id, reply) => {
+                drop(reply.send(self.job(id).map(|job| (job.engine.generation(), job.engine.plan().map(Arc::clone)))))
+            }
             Read::Events(id, after, reply) => {
                 drop(reply.send(self.job(id).map(|job| job.log.events(after, |node| self.name(node)))));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ractor::ActorRef;
-use shoal_plan::engine::Millis;
+use shoal_plan::engine::{Event, LossCause, Millis, OrderAnswer};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_wire::control::ToWorker;
 use shoal_wire::journal::Counter;
@@ -37,7 +37,7 @@ pub struct Coordinator {
     pub(super) active: Option<JobId>,
     pub(super) last_job: u64,
     /// Orders that an engine has not answered yet.
-    pub(super) orders: BTreeMap<u64, Reply<shoal_plan::engine::OrderAnswer>>,
+    pub(super) orders: BTreeMap<u64, Reply<OrderAnswer>>,
     pub(super) last_request: u64,
     pub(super) asks: Asks,
     changes: watch::Sender<u64>,
@@ -134,7 +134,7 @@ impl Coordinator {
         for node in self.members.overdue(now, late) {
             tracing::warn!(%node, "no heartbeat, taken as lost");
             self.endpoint.disconnect(PeerId::Worker(node), "no heartbeat came; start the daemon anew");
-            self.lost(node, shoal_plan::engine::LossCause::Silent)?;
+            self.lost(node, LossCause::Silent)?;
         }
         self.mend_links()?;
         self.open_door(HEARTBEAT_MS)?;
@@ -149,9 +149,7 @@ impl Coordinator {
         let mut stop = false;
         for after in after {
             match after {
-                After::Engine { job, mark } => {
-                    self.drive(job, shoal_plan::engine::Event::Flushed { mark })?;
-                }
+                After::Engine { job, mark } => self.drive(job, Event::Flushed { mark })?,
                 After::Admit(node, caller) => self.admit(node, caller),
                 After::Submitted(job, reply) => {
                     tracing::info!(%job, "job accepted");

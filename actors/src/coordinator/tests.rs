@@ -178,6 +178,27 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     assert!(matches!(error, RequestError::NoJob(JobId(9))));
 }
 
+/// A coordinator may die between a job's end and its release; workers must not keep its arenas for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_outlives_a_coordinator_is_released_from_jobs_that_ended() {
+    let mut stage = Stage::up(CALM).await;
+    let a = stage.worker("a").await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let small = Box::new(spec(dir.path(), ""));
+    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, reply)).await.expect("accepted");
+    stage.ask(|reply| CoordinatorMsg::Order(job, Order::Cancel, reply)).await.expect("accepted");
+    stage.replace().await;
+    assert_eq!(status(&stage, job).await.state, JobState::Cancelled);
+
+    let mut back = Fake::new(&stage.ca, "a");
+    back.knock(stage.address, Some(a.node)).await.expect("let in");
+    let (ended, message) = back.until("a release", holder).await;
+    assert!(ended == job && matches!(message, ToNode::Release { .. }), "{message:?}");
+    let mut new = stage.worker("b").await;
+    let said = new.drain().await;
+    assert!(!said.iter().any(|message| matches!(message, ToWorker::Holder { .. } | ToWorker::Job { .. })), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_answers_of_the_dead() {
     let stage = Stage::up(CALM).await;

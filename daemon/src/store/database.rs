@@ -21,8 +21,10 @@ impl Database {
     /// the second value says so.
     pub(super) fn open(path: &Path) -> Result<(Self, bool), StoreError> {
         let fault = |source| StoreError::File { path: path.to_owned(), source };
+        let broken = |source| StoreError::Database { path: path.to_owned(), source };
         let first = match Self::try_open(path) {
             Ok(db) => return Ok((Self { path: path.to_owned(), db }, false)),
+            Err(error) if is_outside(&error) => return Err(broken(error)),
             Err(error) => error,
         };
         tracing::warn!(path = %path.display(), error = %first, "database does not open, half-written snapshots are removed");
@@ -37,7 +39,7 @@ impl Database {
             std::fs::remove_dir_all(&aside).or_else(|_| std::fs::remove_file(&aside)).map_err(fault)?;
         }
         std::fs::rename(path, &aside).map_err(fault)?;
-        let db = Self::try_open(path).map_err(|source| StoreError::Database { path: path.to_owned(), source })?;
+        let db = Self::try_open(path).map_err(broken)?;
         Ok((Self { path: path.to_owned(), db }, true))
     }
 
@@ -83,6 +85,13 @@ impl Database {
     fn fault(&self, source: sled::Error) -> StoreError {
         StoreError::Database { path: self.path.clone(), source }
     }
+}
+
+/// Whether it is the system that refuses, and the database may be sound.
+fn is_outside(error: &sled::Error) -> bool {
+    use std::io::ErrorKind;
+    let sled::Error::Io(error) = error else { return false };
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::StorageFull | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// A `snap.*.generating` left by an interrupted process can keep a database from opening (spacejam/sled issue 1527).
