@@ -1,3 +1,4 @@
+mod fake;
 mod net;
 
 use std::sync::Arc;
