@@ -47,8 +47,7 @@ impl Actor for HolderActor {
         }
     }
 
-    /// A seat that ends by itself has failed: the engine raises a fence, and the seat is built anew. Without its loader the
-    /// job has no data here.
+    /// A seat or loader that fails is told to the engine, which raises a fence; after it the seats are built anew.
     async fn handle_supervisor_evt(
         &self,
         _: ActorRef<HolderMsg>,

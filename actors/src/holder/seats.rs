@@ -129,6 +129,11 @@ impl HolderState {
     }
 
     pub(super) async fn child_failed(&mut self, child: ActorId, cause: &str) -> Result<(), ActorProcessingErr> {
+        if child == self.loader.id() {
+            // Whoever waits for it waits for ever: the seats are built anew around another one.
+            self.loader = super::state::loader(&self.me, &self.args).await?;
+            return self.fact(self.stage_failed(format!("the loader failed: {cause}"))).await;
+        }
         let Some(adopted) = &mut self.adopted else { return Ok(()) };
         let Some(at) = adopted.seats.iter().position(|seat| seat.actor.get_id() == child) else { return Ok(()) };
         let failed = adopted.seats.swap_remove(at);

@@ -40,13 +40,13 @@ pub struct HolderState {
 impl HolderState {
     pub(super) async fn new(me: ActorRef<HolderMsg>, args: HolderArgs) -> Result<Self, ActorProcessingErr> {
         let table = Arc::new(ModelTable::of(&args.job.spec.model));
-        let (loader, _) = Actor::spawn_linked(None, LoaderActor, Arc::clone(&args.job), me.get_cell()).await?;
+        let loader = loader(&me, &args).await?;
         Ok(Self {
             books: Holder::new(args.node, &args.job, Arc::clone(&table)),
             me,
             args,
             table,
-            loader: Loader::new(loader),
+            loader,
             slots: BTreeMap::new(),
             adopted: None,
             fetches: Fetches::default(),
@@ -241,6 +241,12 @@ impl HolderState {
             | HolderCommand::Release => false,
         }
     }
+}
+
+/// A child that reads the job's tokens.
+pub(super) async fn loader(me: &ActorRef<HolderMsg>, args: &HolderArgs) -> Result<Loader, ActorProcessingErr> {
+    let (loader, _) = Actor::spawn_linked(None, LoaderActor, Arc::clone(&args.job), me.get_cell()).await?;
+    Ok(Loader::new(loader))
 }
 
 /// The plan does not fit; nothing is lost with it.

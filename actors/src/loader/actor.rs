@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef};
 use shoal_plan::job::Job;
 
 use super::{Corpus, DataError};
@@ -53,6 +53,12 @@ impl Loader {
     #[must_use]
     pub fn new(actor: ActorRef<LoaderMsg>) -> Self {
         Self(actor)
+    }
+
+    /// Which actor it is.
+    #[must_use]
+    pub fn id(&self) -> ActorId {
+        self.0.get_id()
     }
 
     /// Asks for windows; `reply` is called from the loader's task and should only pass the answer on.

@@ -89,7 +89,7 @@ impl Bench {
         let plan = Arc::new(Plan {
             schedule: Schedule::OneFOneB,
             stages: vec![stage_plan(0..2), stage_plan(2..4)],
-            lanes: vec![0..4],
+            lanes: std::iter::once(0..4).collect(),
             pieces: Vec::new(),
             spares: Vec::new(),
         });

@@ -176,7 +176,7 @@ async fn a_holder_that_fails_is_told_and_replaced_by_an_empty_one() {
     let plan = Plan {
         schedule: shoal_config::spec::Schedule::GPipe,
         stages: vec![stage],
-        lanes: vec![0..4],
+        lanes: std::iter::once(0..4).collect(),
         pieces: Vec::new(),
         spares: Vec::new(),
     };
