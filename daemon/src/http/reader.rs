@@ -1,6 +1,7 @@
 //! A written state, read from the workers that have it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use shoal_actors::coordinator::written::{Catalogue, CatalogueError};
 use shoal_actors::coordinator::{Read, To};
@@ -9,12 +10,17 @@ use shoal_plan::ids::{BlockId, Digest, JobId};
 use shoal_plan::job::Job;
 use shoal_plan::space::{Interval, Kind};
 use shoal_wire::control::{Answer, Question};
+use tokio::time::{Instant, timeout_at};
 
 use super::App;
 use super::fault::Fault;
 
 /// Elements of one answer: 4 MiB.
 const CHUNK_ELEMENTS: u64 = 1 << 20;
+
+/// How long workers are waited for that may be on their way back.
+const RETURN: Duration = Duration::from_secs(3);
+const KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 
 /// A written state of a job at one version.
 #[derive(Clone, Debug)]
@@ -27,8 +33,25 @@ pub(super) struct StateReader {
 }
 
 impl StateReader {
-    /// Finds out who has what of a committed step, or of the newest.
+    /// Finds out who has what of a committed step, or of the newest. If something is missing, workers may still be on
+    /// their way back to a coordinator that has just started: they are waited for, for a moment.
     pub(super) async fn open(app: &App, id: JobId, step: Option<u64>) -> Result<Self, Fault> {
+        let deadline = Instant::now() + RETURN;
+        let mut changes = app.changes.clone();
+        loop {
+            changes.mark_unchanged();
+            let reader = Self::look(app, id, step).await?;
+            let whole = reader.table.blocks.iter().all(|block| {
+                let interval = Interval::new(0, block.len);
+                KINDS.iter().all(|kind| reader.catalogue.complete(block.id, *kind, interval).is_ok())
+            });
+            if whole || !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+                return Ok(reader);
+            }
+        }
+    }
+
+    async fn look(app: &App, id: JobId, step: Option<u64>) -> Result<Self, Fault> {
         let version = app.read(|reply| Read::Version(id, step, reply)).await?;
         let job = app.read(|reply| Read::Job(id, reply)).await?;
         let answers = app.question(To::All, Question::Manifest { job: id }).await?;

@@ -93,16 +93,17 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     let error: ApiError = serde_json::from_slice(&body).expect("an error");
     assert_eq!((status, error.error.as_str()), (StatusCode::CONFLICT, "not_written"), "{}", error.message);
 
-    // The first has everything and cannot read it any more; the others have a part each.
+    // The first has everything and cannot read it any more; the others have a part each, and come while one is asking.
     let (some, rest) = all.iter().cloned().partition(|piece| piece.interval.start == 0);
-    served.writer("broken", all, true).await;
-    served.writer("some", some, false).await;
-    served.writer("rest", rest, false).await;
-
+    let come = async {
+        served.writer("some", some, false).await;
+        served.writer("rest", rest, false).await;
+        served.writer("broken", all, true).await;
+    };
     let whole = Interval::new(0, table.blocks[1].len);
     let expected: Vec<u8> =
         values(BlockId(1), Kind::Moment1, whole).iter().flat_map(|value| value.to_le_bytes()).collect();
-    let (status, body) = served.send(Method::GET, &path, "").await;
+    let ((status, body), ()) = tokio::join!(served.send(Method::GET, &path, ""), come);
     assert!(status.is_success() && body == expected, "{status}, {} of {} bytes", body.len(), expected.len());
 
     let (status, body) = served.send(Method::GET, &format!("/v1/jobs/{id}/hf/model.safetensors?step=0"), "").await;
