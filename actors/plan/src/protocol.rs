@@ -90,6 +90,8 @@ pub struct Deploy {
     pub generation: Generation,
     /// What becomes of the step in flight.
     pub resolve: Resolution,
+    /// The deployment under which that step was computed: gradients of another attempt at it are never applied.
+    pub attempt: Generation,
     /// The version that training goes on from, after `resolve`.
     pub version: Version,
     /// The plan.

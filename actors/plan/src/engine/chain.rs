@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::ids::Generation;
 use crate::ledger::{LedgerEntry, Version};
 
 /// Records kept beyond those that are not durable yet.
@@ -14,12 +15,15 @@ pub(super) struct Chain {
     /// Version before the first kept record, and optimizer's time there.
     base: (Version, u64),
     kept: VecDeque<(LedgerEntry, Version)>,
+    /// The deployment under which the last record's step was computed.
+    attempt: Generation,
     flushed: u64,
 }
 
 impl Chain {
     pub(super) fn new(genesis: Version) -> Self {
-        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), flushed: 0 }
+        let attempt = Generation::default();
+        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0 }
     }
 
     /// The last committed version.
@@ -38,6 +42,10 @@ impl Chain {
         Some(Version { step: last.step - 1, chain: last.previous })
     }
 
+    pub(super) fn attempt(&self) -> Generation {
+        self.attempt
+    }
+
     pub(super) fn last(&self) -> Option<&LedgerEntry> {
         self.kept.back().map(|(entry, _)| entry)
     }
@@ -48,10 +56,12 @@ impl Chain {
         entry.step == head.step + 1 && entry.previous == head.chain
     }
 
-    pub(super) fn push(&mut self, entry: LedgerEntry) {
+    /// Adds the next record. A step is decided before another plan is made, so it was computed under the last one.
+    pub(super) fn push(&mut self, entry: LedgerEntry, attempt: Generation) {
         assert!(self.follows(&entry), "EN-2 (the ledger is a chain): {} after {}", entry.step, self.head().step);
         let version = entry.version();
         self.kept.push_back((entry, version));
+        self.attempt = attempt;
         self.trim();
     }
 

@@ -50,6 +50,7 @@ pub(super) struct Fencing {
 pub(super) struct Deployment {
     pub members: Vec<NodeId>,
     pub resolve: Resolution,
+    pub attempt: Generation,
     pub version: Version,
     pub fetches: Vec<Fetch>,
     pub unfilled: Vec<(PieceId, NodeId)>,

@@ -8,7 +8,7 @@ use super::phase::{Deploying, Deployment, Phase, Shadow, Standing};
 use super::{Engine, Happening};
 use crate::check;
 use crate::commit::{self, StepReport};
-use crate::ids::{BlockId, NodeId};
+use crate::ids::{BlockId, Generation, NodeId};
 use crate::layout::Plan;
 use crate::ledger::Version;
 use crate::membership::{Verdict, decide};
@@ -71,8 +71,13 @@ impl Engine {
             let reason = "a holder has its record".to_owned();
             self.resolved(entry.step, true, reason);
             self.journal(Record::Committed(entry.clone()));
-            self.chain.push(entry);
+            self.chain.push(entry, self.planned_generation());
         }
+    }
+
+    /// The deployment under which a step after the head is computed: that of the last plan journaled.
+    pub(super) fn planned_generation(&self) -> Generation {
+        self.standing.as_ref().map(|standing| standing.generation).unwrap_or_default()
     }
 
     fn resolved(&mut self, step: u64, committed: bool, reason: String) {
@@ -94,7 +99,7 @@ impl Engine {
             Ok(report) if step <= self.steps() => {
                 let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
                 self.journal(Record::Committed(entry.clone()));
-                self.chain.push(entry);
+                self.chain.push(entry, self.planned_generation());
                 self.resolved(
                     step,
                     true,
@@ -124,8 +129,10 @@ impl Engine {
         let mut norms: BTreeMap<(BlockId, Interval), Norm> = BTreeMap::new();
         let mut loss = None;
         for (node, inventory) in inventories {
+            // A gradient of another attempt is none: a node may come back with one after the step was given up without it.
+            let of_this_attempt = inventory.adopted == self.planned_generation();
             for holding in inventory.holdings.iter().filter(|h| self.is_at(h.version, head)) {
-                match holding.prepared {
+                match holding.prepared.filter(|_| of_this_attempt) {
                     Some(norm) => {
                         norms.insert((holding.block, holding.interval), norm);
                         loss = loss.or(holding.loss);
@@ -186,7 +193,7 @@ impl Engine {
         for (node, inventory) in inventories {
             for holding in &inventory.holdings {
                 let follows = before.is_some_and(|before| self.is_at(holding.version, before));
-                let behind = follows && holding.prepared.is_some();
+                let behind = follows && holding.prepared.is_some() && inventory.adopted == self.chain.attempt();
                 if behind || self.is_at(holding.version, head) || (stale_too && follows) {
                     held.insert(*node, holding.block, holding.interval);
                     any_behind |= behind;
@@ -206,6 +213,10 @@ impl Engine {
 
     fn give_up_or_wait(&mut self, lost: &str, members: &Members) {
         let holders = self.standing.as_ref().map(Standing::nodes).unwrap_or_default();
+        if let Some(node) = self.members().into_iter().find(|node| !members.contains_key(node)) {
+            self.fence(&format!("{lost} is held by nobody asked, but {node} has come since"));
+            return;
+        }
         let on_loss = self.setup.job.spec.elastic.on_loss;
         let (verdict, reason) = decide(&self.nodes, &holders, self.waited, on_loss, lost);
         match verdict {
@@ -263,12 +274,13 @@ impl Engine {
         self.decided(format!("plan {generation}: {}", planned.reason));
         self.warn_if_short(&plan, members.len());
         let unfilled = planned.unfilled;
+        let attempt = self.chain.attempt();
         self.journal(Record::Planned { generation, plan: Arc::clone(&plan), unfilled: unfilled.clone() });
         let shadows = unfilled.iter().map(|at| (*at, Shadow::Unfilled)).collect();
         self.standing = Some(Standing { generation, plan, shadows });
         let members = members.keys().copied().collect();
         let deployment =
-            Deployment { members, resolve, version, fetches: planned.fetches, unfilled, held: held.clone() };
+            Deployment { members, resolve, attempt, version, fetches: planned.fetches, unfilled, held: held.clone() };
         let mark = self.flush();
         self.phase = Phase::DeployJournaled { mark, deployment };
     }
@@ -291,6 +303,7 @@ impl Engine {
         let deploy = Deploy {
             generation: self.generation,
             resolve: deployment.resolve.clone(),
+            attempt: deployment.attempt,
             version: deployment.version,
             plan: Arc::clone(&standing.plan),
             fetches: deployment.fetches.clone(),

@@ -73,7 +73,7 @@ impl Engine {
         let Some(report) = self.complete_report() else { return };
         let entry = commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report);
         self.journal(Record::Committed(entry.clone()));
-        self.chain.push(entry.clone());
+        self.chain.push(entry.clone(), self.planned_generation());
         self.tally.committed(self.now, entry.tokens, entry.mean_loss());
         self.in_flight = None;
         self.flush_soon();

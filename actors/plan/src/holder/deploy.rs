@@ -91,10 +91,11 @@ impl Holder {
         }
         if let Resolution::Commit(entry) = &deploy.resolve {
             let (entry, _) = self.keep(entry.clone());
+            let same_attempt = self.adopted == deploy.attempt;
             let mut slots = Vec::new();
             for (id, slot) in self.slots.iter_mut() {
                 let follows = slot.version.step + 1 == entry.step && slot.version.chain == entry.previous;
-                if follows && slot.prepared().is_some() {
+                if follows && same_attempt && slot.prepared().is_some() {
                     slot.use_ = Use::Updating(entry.step);
                     slots.push(id);
                 }
@@ -111,8 +112,9 @@ impl Holder {
     pub(super) fn become_planned(&mut self, deploy: Deploy, out: &mut Vec<HolderCommand>) {
         self.drop_gradients(out);
         let initialise = deploy.resolve == Resolution::Initialise;
+        // Records beyond the deployed version are of steps that were given up.
+        self.entries.retain(|step, _| *step <= deploy.version.step && !initialise);
         if initialise {
-            self.entries.clear();
             if deploy.version != self.genesis {
                 let cause =
                     "the coordinator starts this job from another seed, model or data than this node knows".to_owned();

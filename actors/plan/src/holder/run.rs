@@ -342,7 +342,7 @@ impl Holder {
             let mut entry = None;
             for (id, slot) in self.slots.iter_mut() {
                 let next = slot.version.step + 1;
-                let Some((record, _)) = self.entries.get(&next) else { continue };
+                let Some((record, _)) = self.entries.get(&next).filter(|_| next <= run.version.step) else { continue };
                 let due = matches!(run.persist, Persisting::Due(at, _) if at == slot.version);
                 let follows = record.previous == slot.version.chain && entry.as_ref().is_none_or(|e| e == record);
                 if slot.use_ == Use::Idle && !due && follows && slot.prepared().is_some() {

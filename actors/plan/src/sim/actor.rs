@@ -377,11 +377,12 @@ impl World {
                 }
             }
             Task::StageFailed { cause } => {
-                if let Some(seat) = actor.seats.first().map(|seat| seat.seat) {
-                    actor.seats.clear();
-                    let trouble = crate::protocol::Trouble::StageFailed { seat, cause };
-                    self.hold(node, HolderEvent::Trouble { trouble, lost: Vec::new() });
-                }
+                // It may be one that is only being built.
+                let first = crate::ids::Seat { stage: crate::ids::StageIndex(0), replica: crate::ids::Replica(0) };
+                let seat = actor.seats.first().map_or(first, |seat| seat.seat);
+                actor.seats.clear();
+                let trouble = crate::protocol::Trouble::StageFailed { seat, cause };
+                self.hold(node, HolderEvent::Trouble { trouble, lost: Vec::new() });
             }
         }
     }

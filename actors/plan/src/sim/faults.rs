@@ -137,43 +137,18 @@ impl Point {
         Self::PersistedSent,
     ];
 
-    /// Whether it is only reached after a loss.
-    pub(super) fn needs_a_loss(self) -> bool {
+    /// What leads to it, if it is not reached in every step.
+    pub(super) fn help(self) -> Help {
         match self {
-            Self::FetchAsked | Self::FetchServed | Self::StateArrived | Self::FillBegun | Self::FillArrived => true,
-            Self::PassBegun
-            | Self::PartialArrived
-            | Self::GradientWhole
-            | Self::ShadowHasGradient
-            | Self::PreparedSent
-            | Self::CommitDecided
-            | Self::CommitArrived
-            | Self::UpdateBegun
-            | Self::UpdateDone
-            | Self::WeightsArrived
-            | Self::FenceJournaled
-            | Self::FenceArrived
-            | Self::InventorySent
-            | Self::PlanJournaled
-            | Self::DeployArrived
-            | Self::ReadySent
-            | Self::StartArrived
-            | Self::EvaluatedSent
-            | Self::PersistBegun
-            | Self::PersistedSent => false,
-        }
-    }
-
-    /// Whether it is only reached in a recovery.
-    pub(super) fn needs_a_fence(self) -> bool {
-        match self {
+            Self::FetchAsked | Self::FetchServed | Self::StateArrived => Help::Move,
+            Self::FillBegun | Self::FillArrived => Help::Loss,
             Self::FenceJournaled
             | Self::FenceArrived
             | Self::InventorySent
             | Self::PlanJournaled
             | Self::DeployArrived
             | Self::ReadySent
-            | Self::StartArrived => true,
+            | Self::StartArrived => Help::Fence,
             Self::PassBegun
             | Self::PartialArrived
             | Self::GradientWhole
@@ -184,16 +159,32 @@ impl Point {
             | Self::UpdateBegun
             | Self::UpdateDone
             | Self::WeightsArrived
-            | Self::FetchAsked
-            | Self::FetchServed
-            | Self::StateArrived
-            | Self::FillBegun
-            | Self::FillArrived
             | Self::EvaluatedSent
             | Self::PersistBegun
-            | Self::PersistedSent => false,
+            | Self::PersistedSent => Help::Nothing,
         }
     }
+
+    /// How often it is chosen.
+    pub(super) fn weight(self) -> usize {
+        match self.help() {
+            Help::Nothing | Help::Fence => 2,
+            Help::Loss | Help::Move => 3,
+        }
+    }
+}
+
+/// What leads to a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Help {
+    /// It comes by itself.
+    Nothing,
+    /// A fence.
+    Fence,
+    /// A loss, and a node that takes over.
+    Loss,
+    /// Somebody who leaves, so that pieces move first.
+    Move,
 }
 
 impl fmt::Display for Fault {
@@ -217,4 +208,8 @@ pub(super) struct Planned {
     pub after: u64,
     /// Occurrences of the point to let pass.
     pub skip: u64,
+    /// How often what leads to it was made to happen.
+    pub helped: u32,
+    /// How often it could not strike where it was to.
+    pub tries: u32,
 }

@@ -77,6 +77,11 @@ impl Judge {
         }
     }
 
+    /// Whether nothing was lost since redundancy was full.
+    pub(super) fn is_full(&self) -> bool {
+        self.losses == 0
+    }
+
     /// Part of what a node holds is gone.
     pub(super) fn holding_lost(&mut self) {
         self.losses += 1;

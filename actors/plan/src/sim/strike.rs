@@ -1,7 +1,7 @@
 //! Faults happen.
 
 use super::actor::{Life, Task};
-use super::faults::{Fault, Planned};
+use super::faults::{Fault, Help, Planned};
 use super::world::{Coming, MILLI, World};
 use crate::engine::{Event, LossCause};
 use crate::holder::HolderEvent;
@@ -12,6 +12,8 @@ impl World {
     /// Strikes a fault whose point was reached at a node.
     pub(super) fn strike(&mut self, planned: Planned, at: NodeId) {
         let Planned { fault, point, .. } = planned;
+        let up = self.up();
+        let at = if self.is_up(at) { at } else { self.rng.pick(&up).unwrap_or(at) };
         self.trace(|| format!("FAULT {fault} at {point}, {at}"));
         let done = match fault {
             Fault::Kill => self.kill(at),
@@ -34,11 +36,12 @@ impl World {
                 true
             }
             Fault::Drain => {
-                if self.up().len() > 2 && self.is_up(at) {
+                let can = up.len() > 2 && self.is_up(at);
+                if can {
                     self.fact(200, Event::Draining { node: at });
                     self.queue.push(self.now + 5 * MILLI, Coming::NewNode);
                 }
-                self.is_up(at)
+                can
             }
             Fault::Repeat => self.repeat(at),
             Fault::Late => self.delay(at),
@@ -46,6 +49,32 @@ impl World {
         if done {
             self.outcome.faults += 1;
             *self.outcome.hits.entry((fault, point)).or_default() += 1;
+        } else if planned.tries < 6 {
+            self.planned.insert(0, Planned { tries: planned.tries + 1, ..planned });
+        }
+    }
+
+    /// Makes happen what leads to a point.
+    pub(super) fn help(&mut self, help: Help) {
+        let up = self.up();
+        let Some(node) = self.rng.pick(&up) else { return };
+        match help {
+            Help::Nothing => {}
+            Help::Fence => {
+                self.reset_link(node);
+            }
+            Help::Loss => {
+                if self.judge.is_full() {
+                    self.kill(node);
+                    self.queue.push(self.now + 2 * MILLI, Coming::NewNode);
+                }
+            }
+            Help::Move => {
+                if up.len() > 2 {
+                    self.fact(100, Event::Draining { node });
+                    self.queue.push(self.now + 2 * MILLI, Coming::NewNode);
+                }
+            }
         }
     }
 
@@ -138,7 +167,7 @@ impl World {
 
     fn panic_stage(&mut self, node: NodeId) -> bool {
         let Some(actor) = self.nodes.get(&node) else { return false };
-        if actor.seats.is_empty() || !self.is_up(node) {
+        if !matches!(actor.life, Life::Up) {
             return false;
         }
         let cause = "index out of bounds".to_owned();
@@ -146,12 +175,10 @@ impl World {
         true
     }
 
-    fn lose_slot(&mut self, node: NodeId) -> bool {
-        let Some(actor) = self.nodes.get_mut(&node) else { return false };
-        let slots: Vec<_> = actor.slots.keys().copied().collect();
-        if !matches!(actor.life, Life::Up) {
-            return false;
-        }
+    fn lose_slot(&mut self, at: NodeId) -> bool {
+        let holds = |node: &NodeId| self.is_up(*node) && !self.nodes[node].slots.is_empty();
+        let Some(node) = std::iter::once(at).chain(self.up()).find(holds) else { return false };
+        let slots: Vec<_> = self.nodes[&node].slots.keys().copied().collect();
         let Some(slot) = self.rng.pick(&slots) else { return false };
         if let Some(actor) = self.nodes.get_mut(&node) {
             actor.slots.remove(&slot);
@@ -164,12 +191,12 @@ impl World {
         true
     }
 
-    /// Control messages and transfers of a node that are under way.
-    fn under_way(&self, node: NodeId) -> Vec<Coming> {
+    /// Control messages and transfers of a node, or of all, that are under way.
+    fn under_way(&self, node: Option<NodeId>) -> Vec<Coming> {
         let involved = |coming: &&Coming| match coming {
-            Coming::ToNode { node: to, .. } => *to == node,
-            Coming::FromNode { node: from, .. } => *from == node,
-            Coming::Bulk(bulk) => bulk.from == node || bulk.to == node,
+            Coming::ToNode { node: to, .. } => node.is_none_or(|node| *to == node),
+            Coming::FromNode { node: from, .. } => node.is_none_or(|node| *from == node),
+            Coming::Bulk(bulk) => node.is_none_or(|node| bulk.from == node || bulk.to == node),
             Coming::Task(..)
             | Coming::Fact(..)
             | Coming::OnDisk { .. }
@@ -185,7 +212,10 @@ impl World {
     }
 
     fn repeat(&mut self, node: NodeId) -> bool {
-        let under_way = self.under_way(node);
+        let mut under_way = self.under_way(Some(node));
+        if under_way.is_empty() {
+            under_way = self.under_way(None);
+        }
         for coming in &under_way {
             let later = self.now + self.rng.within(300, 20 * MILLI);
             self.queue.push(later, coming.clone());
@@ -197,19 +227,20 @@ impl World {
     fn delay(&mut self, node: NodeId) -> bool {
         let time = self.rng.within(1, 8) * MILLI;
         let luck = self.rng.within(0, u64::MAX);
+        let all = self.under_way(Some(node)).is_empty();
         let mut i = 0;
         let hit = self.queue.delay(|coming| {
             i += 1;
             match coming {
-                Coming::ToNode { node: to, .. } if *to == node => Some(time),
-                Coming::FromNode { node: from, .. } if *from == node => Some(time),
-                Coming::Bulk(bulk) if bulk.from == node || bulk.to == node => {
+                Coming::ToNode { node: to, .. } if all || *to == node => Some(time),
+                Coming::FromNode { node: from, .. } if all || *from == node => Some(time),
+                Coming::Bulk(bulk) if all || bulk.from == node || bulk.to == node => {
                     Some(super::model::mix(luck, i) % (8 * MILLI))
                 }
                 _ => None,
             }
         });
-        if let Some(actor) = self.nodes.get_mut(&node) {
+        for actor in self.nodes.values_mut().filter(|actor| all || actor.id == node) {
             actor.last_in = actor.last_in.max(self.now) + time;
             actor.last_out = actor.last_out.max(self.now) + time;
         }

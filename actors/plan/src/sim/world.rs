@@ -13,13 +13,13 @@ use super::Outcome;
 use super::actor::{Actor, Life, Task};
 use super::bulk::Bulk;
 use super::coordinator::Coordinator;
-use super::faults::{Fault, Planned, Point};
+use super::faults::{Fault, Help, Planned, Point};
 use super::model::{Arithmetic, References};
 use super::oracle::Judge;
 use super::queue::Queue;
 use super::rng::Rng;
 use crate::blocks::ModelTable;
-use crate::engine::{Event, LossCause, Offer, State};
+use crate::engine::{Event, LossCause, Offer};
 use crate::ids::{Digest, NodeId};
 use crate::job::{DataFacts, Job};
 use crate::protocol::{FromNode, ToNode};
@@ -29,6 +29,9 @@ use crate::rules::Rules;
 pub(super) const MILLI: u64 = 1000;
 /// After the last fault, the job has to end within this.
 const PATIENCE: u64 = 60_000 * MILLI;
+
+/// And within so many events.
+const MOST_EVENTS: u64 = 500_000;
 
 /// One thing that will happen.
 #[derive(Clone, Debug)]
@@ -81,6 +84,7 @@ pub(super) struct World {
     pub struck: Vec<(Planned, NodeId)>,
     pub armed_at: u64,
     pub outcome: Outcome,
+    pub happened: u64,
     pub tracing: bool,
 }
 
@@ -140,7 +144,7 @@ impl World {
         let salted = rng.one_in(3);
         let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted));
         let references = References::new(&arithmetic);
-        let planned = plan_faults(&mut rng, seed, steps);
+        let planned = plan_faults(&mut rng, steps);
         let outcome = Outcome {
             hits: BTreeMap::new(),
             finding: None,
@@ -166,6 +170,7 @@ impl World {
             struck: Vec::new(),
             armed_at: 0,
             outcome,
+            happened: 0,
             tracing,
             arithmetic,
             rng,
@@ -175,6 +180,7 @@ impl World {
         }
         let first = world.rng.within(2, 30) * MILLI;
         world.queue.push(first, Coming::Operator);
+        world.queue.push(2 * MILLI, Coming::Arm);
         world
     }
 
@@ -196,6 +202,7 @@ impl World {
                 break;
             };
             self.now = at;
+            self.happened += 1;
             self.happen(coming);
             while let Some((planned, node)) = self.struck.pop() {
                 self.strike(planned, node);
@@ -206,7 +213,7 @@ impl World {
             }
             if self.planned.is_empty() {
                 let until = *deadline.get_or_insert(self.now + PATIENCE);
-                if self.now > until {
+                if self.now > until || self.happened > MOST_EVENTS {
                     let state = self.coordinator.describe();
                     self.accuse(super::Oracle::Liveness, format!("faults are over, and so is patience: {state}"));
                 }
@@ -278,50 +285,58 @@ impl World {
         let planned = self.planned.remove(0);
         self.struck.push((planned, node));
         self.armed_at = self.now;
-        self.queue.push(self.now + 30 * MILLI, Coming::Arm);
     }
 
-    /// A fault that waits in vain strikes at the next pass: first it is helped, then it gives up its point.
+    /// A fault that waits in vain is helped: what leads to its point is made to happen. In the end it strikes at a pass.
     fn hurry_faults(&mut self) {
-        if self.planned.is_empty() || matches!(self.coordinator.state(), Some(State::Paused { .. })) {
+        if self.planned.is_empty() {
             return;
         }
-        self.queue.push(self.now + 30 * MILLI, Coming::Arm);
-        let waited = self.now - self.armed_at;
-        let reachable = self.coordinator.step() >= self.planned[0].after;
-        if reachable && waited > 25 * MILLI {
-            self.planned[0].skip = 0;
+        self.queue.push(self.now + 2 * MILLI, Coming::Arm);
+        let (step, waited) = (self.coordinator.step(), self.now - self.armed_at);
+        let last = step + 4 >= self.outcome.steps;
+        let first = &mut self.planned[0];
+        if step < first.after && !last {
+            self.armed_at = self.now;
+            return;
         }
-        if reachable && waited > 400 * MILLI {
-            self.planned[0].point = Point::PassBegun;
+        first.after = first.after.min(step);
+        if waited > 3 * MILLI {
+            first.skip = 0;
         }
-        if reachable && waited > 4_000 * MILLI {
+        if last || waited > 300 * MILLI {
+            first.point = Point::PassBegun;
+        } else if waited > 6 * MILLI && first.helped < 3 && waited > u64::from(first.helped + 1) * 6 * MILLI {
+            first.helped += 1;
+            let help = first.point.help();
+            self.help(help);
+        }
+        if waited > 4_000 * MILLI {
             self.planned.remove(0);
             self.armed_at = self.now;
         }
     }
 }
 
-/// Three to six faults. Pairs of fault and point are dealt out in turn, so that ten thousand histories have all of them.
-fn plan_faults(rng: &mut Rng, seed: u64, steps: u64) -> Vec<Planned> {
+/// Three to six faults at points chosen by luck, those that are hard to reach more often; each is led up to by what it takes
+/// to reach its point.
+fn plan_faults(rng: &mut Rng, steps: u64) -> Vec<Planned> {
     let count = rng.within(3, 7);
     let mut planned = Vec::new();
-    let mut steps: Vec<u64> = (0..count).map(|_| rng.within(0, steps - 3)).collect();
-    steps.sort_unstable();
-    for (i, after) in steps.into_iter().enumerate() {
-        let pairs = Fault::ALL.len() * Point::ALL.len();
-        let pair = (seed as usize * 5 + i * 61) % pairs;
-        let (fault, point) = (Fault::ALL[pair % Fault::ALL.len()], Point::ALL[pair / Fault::ALL.len()]);
-        let skip = rng.within(0, 6);
-        if point.needs_a_loss() {
-            planned.push(Planned { fault: Fault::Kill, point: Point::PassBegun, after, skip: rng.within(0, 3) });
-            planned.push(Planned { fault, point, after: 0, skip: skip / 2 });
-        } else if point.needs_a_fence() {
-            planned.push(Planned { fault: Fault::LinkReset, point: Point::PreparedSent, after, skip: 0 });
-            planned.push(Planned { fault, point, after: 0, skip: skip / 2 });
-        } else {
-            planned.push(Planned { fault, point, after, skip });
+    let mut after: Vec<u64> = (0..count).map(|_| rng.within(0, steps - 8)).collect();
+    after.sort_unstable();
+    let weighted: Vec<Point> = Point::ALL.iter().flat_map(|p| std::iter::repeat_n(*p, p.weight())).collect();
+    for after in after {
+        let (Some(fault), Some(point)) = (rng.pick(&Fault::ALL), rng.pick(&weighted)) else { continue };
+        let skip = rng.within(0, 5);
+        let lead = |fault, point| Planned { fault, point, after, skip: 0, helped: 0, tries: 0 };
+        match point.help() {
+            Help::Nothing => {}
+            Help::Loss => planned.push(lead(Fault::Kill, Point::PassBegun)),
+            Help::Move => planned.push(lead(Fault::Drain, Point::PassBegun)),
+            Help::Fence => planned.push(lead(Fault::LinkReset, Point::PreparedSent)),
         }
+        planned.push(Planned { fault, point, after, skip, helped: 0, tries: 0 });
     }
     planned
 }
