@@ -184,6 +184,7 @@ async fn a_holder_that_fails_is_told_and_replaced_by_an_empty_one() {
     fake.say(ToNode::Deploy(Box::new(Deploy {
         generation: generation(1),
         resolve: Resolution::Initialise,
+        attempt: generation(0),
         version: Version { step: 0, chain: fake.job.genesis() },
         plan: Arc::new(plan),
         fetches: Vec::new(),

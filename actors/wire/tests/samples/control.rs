@@ -89,6 +89,7 @@ fn to_node() -> Vec<Sample<ToNode>> {
         ToNode::Deploy(Box::new(Deploy {
             generation: generation(),
             resolve,
+            attempt: generation(),
             version: version(),
             plan: plan(),
             fetches: vec![Fetch { to: NodeId(5), from: NodeId(2), block: BlockId(1), interval: interval() }],
