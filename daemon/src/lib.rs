@@ -1,6 +1,6 @@
 //! The daemon: bootstrap of coordinator and worker, journal in sled, HTTP interface, respawner.
 //!
-//! [`run`] is the one entry; `shoald` and `shoalctl` both call it. [`role`] says what a process can be, [`cluster`] where it
+//! [`run()`] is the one entry; `shoald` and `shoalctl` both call it. [`role`] says what a process can be, [`cluster`] where it
 //! lives, [`store`] what a coordinator keeps, [`http`] what it serves.
 
 pub mod bench;

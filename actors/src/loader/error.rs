@@ -44,7 +44,7 @@ pub enum DataError {
         /// Tokens there.
         found: u64,
     },
-    /// Not what [data] kind says.
+    /// Not what `[data]` kind says.
     #[error("data file {path} is not in format `{format}`: {found}; set [data] kind to what the file is")]
     Format {
         /// Which file.

@@ -28,7 +28,7 @@ const CAP: u64 = 16 << 30;
 pub struct TrainReport {
     /// Tokens trained a second, the first step apart.
     pub tokens_per_second: f64,
-    /// Model arithmetic of these tokens, see [`flop_per_token`], in 10^9 a second.
+    /// Model arithmetic of these tokens, see `flop_per_token`, in 10^9 a second.
     pub gflops: f64,
     /// Best rate of the model's own matrix products and 2048 cubed, measured between the steps.
     pub ceiling_gflops: f64,

@@ -12,7 +12,7 @@ use super::*;
 const CHILD_DIR: &str = "SHOAL_TEST_STORE_DIR";
 
 fn line(number: u64) -> Entry {
-    let record = if number % 7 == 0 {
+    let record = if number.is_multiple_of(7) {
         Record::State(State::Training)
     } else {
         Record::Happened(Happening::Warning { reason: format!("line {number} {}", "x".repeat(number as usize % 900)) })
@@ -134,7 +134,7 @@ fn child_writer() {
     let next = load(&store).len() as u64;
     for number in next.. {
         store.append(&line(number)).expect("appends");
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             store.flush().expect("flushes");
             println!("acknowledged {number}");
         }

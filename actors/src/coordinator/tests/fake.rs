@@ -85,7 +85,7 @@ impl Stage {
 
     /// The coordinator dies, and another one takes over from its journal.
     pub(super) async fn replace(&mut self) {
-        self.actor.kill_and_wait(Some(DEADLINE.into())).await.expect("it ends");
+        self.actor.kill_and_wait(Some(DEADLINE)).await.expect("it ends");
         (self.actor, self.address) = start(&self.ca, &self.journal, Patience::default()).await;
     }
 
