@@ -184,6 +184,11 @@ impl HolderState {
         self.parked.clear();
         self.early.clear();
         self.fetches.clear();
+        // Behind everything that is still queued: free blocks go back to the system, not to a next step.
+        for thread in [&self.args.devices.compute, &self.args.devices.store] {
+            let arena = thread.arena().clone();
+            thread.submit(move |_| arena.trim(), drop);
+        }
     }
 
     pub(super) async fn worked(&mut self, Work(done): Work) -> Result<(), ActorProcessingErr> {
