@@ -145,6 +145,21 @@ impl Cluster {
         text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"))).collect()
     }
 
+    /// A document of the coordinator's HTTP interface.
+    ///
+    /// # Panics
+    /// If it does not answer with one.
+    #[must_use]
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        let file = self.dir.path().join("cluster/coordinator.addr");
+        let address = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let text = ureq::get(format!("http://{}{path}", address.trim()))
+            .call()
+            .and_then(|mut answer| answer.body_mut().read_to_string())
+            .unwrap_or_else(|e| panic!("GET {path}: {e}"));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("GET {path} gave {text}: {e}"))
+    }
+
     /// Sends a signal to a process that this cluster started.
     ///
     /// # Panics

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             cluster.wait(&job, &format!("step={step}"));
             cluster.wait(&job, "redundancy=full");
             // A moment within a step, not just behind a commit.
-            std::thread::sleep(Duration::from_micros(moments.below(60_000)));
+            std::thread::park_timeout(Duration::from_micros(moments.below(60_000)));
             let nodes = cluster.nodes();
             let victim = &nodes[moments.below(nodes.len() as u64) as usize];
             let before = cluster.status(&job).step;
