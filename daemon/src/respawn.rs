@@ -47,7 +47,9 @@ pub(crate) fn follow(parent: Pid) -> Result<bool, DaemonError> {
 enum Fate {
     /// It ended in peace.
     Ended,
-    /// It ended otherwise, or was stopped and has been killed.
+    /// It ended by itself and said that something was wrong.
+    Failed,
+    /// It was killed, by someone else or (after it was stopped) from here.
     Died,
 }
 
@@ -65,14 +67,16 @@ pub(crate) fn run(cluster: &ClusterDir) -> Result<(), DaemonError> {
 async fn watch_over() -> Result<(), DaemonError> {
     let mut stop = signals::stop()?;
     let mut pause = PAUSE.0;
-    loop {
+    for starts in 1u64.. {
         let born = Instant::now();
         let mut child = start()?;
         tracing::info!(pid = child.id(), "coordinator started");
         tokio::select! {
             fate = fate(&mut child) => match fate {
                 Fate::Ended => return Ok(()),
-                Fate::Died => {}
+                // What keeps the first one from starting keeps the next one from it too: a taken port, a bad certificate.
+                Fate::Failed if starts == 1 && born.elapsed() < SETTLED => return Err(DaemonError::FirstStart),
+                Fate::Failed | Fate::Died => {}
             },
             _ = stop.recv() => {
                 end(&mut child).await;
@@ -86,6 +90,7 @@ async fn watch_over() -> Result<(), DaemonError> {
             _ = stop.recv() => return Ok(()),
         }
     }
+    Ok(())
 }
 
 fn start() -> Result<Child, DaemonError> {
@@ -110,6 +115,7 @@ async fn fate(child: &mut Child) -> Fate {
                 let _ = child.kill();
             }
             Some(status) if status.exit_status() == Some(0) => return Fate::Ended,
+            Some(status) if status.exit_status().is_some() => return Fate::Failed,
             Some(_) => return Fate::Died,
         }
     }

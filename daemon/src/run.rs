@@ -57,6 +57,9 @@ pub enum DaemonError {
         /// What it said.
         cause: String,
     },
+    /// A respawner's first coordinator did not come up.
+    #[error("the coordinator did not start, its own message says why")]
+    FirstStart,
     /// The worker cannot start.
     #[error("the worker cannot start")]
     Worker(#[source] NodeError),

@@ -146,6 +146,8 @@ fn a_directory_that_is_no_cluster_and_a_taken_port_are_refused() {
     ca.issue("coordinator", &ours.coordinator(), NODE_VALIDITY).expect("a certificate");
     let said = refused(&shoald(other.path(), "coordinator").args(["--http", &taken]).output().expect("runs"));
     assert!(said.contains(&format!("cannot listen on {taken} for HTTP")), "{said}");
+    let said = refused(&shoald(other.path(), "respawn").args(["--http", &taken]).output().expect("runs"));
+    assert!(said.contains("for HTTP") && said.contains("did not start"), "a respawner says so and ends: {said}");
     let transport = std::fs::read_to_string(ClusterDir::new(cluster.dir.path()).join_address()).expect("written");
     let said =
         refused(&shoald(other.path(), "coordinator").args(["--listen", transport.trim()]).output().expect("runs"));
