@@ -1,5 +1,5 @@
 //! The actor of one seat. Child of the holder of its node, which builds it anew at every deployment. Owns its place in the
-//! instruction list and what has arrived for it; the model and its weights lie in a [`SeatCore`] that outlives it.
+//! instruction list and what has arrived for it; the model and its weights lie in a [`super::SeatCore`] that outlives it.
 //!
 //! Message-driven: `advance` does what can be done, gives the device one job at a time, and goes on when it is done. A
 //! panic, here or in a device job, ends the actor; its supervisor tells the engine, and nothing but the step is lost.
