@@ -86,7 +86,7 @@ fn quic(a: &Endpoint, source: &Arc<Vec<f32>>, bytes: usize, open: usize) -> Dura
         let senders: Vec<_> = (0..open)
             .map(|_| {
                 let (a, header, source) = (a.clone(), header.clone(), Arc::clone(source));
-                let payload = move || Payload::ranges(source.clone(), vec![0..bytes / 4]);
+                let payload = move || Payload::ranges(source.clone(), std::iter::once(0..bytes / 4).collect());
                 tokio::spawn(async move {
                     for _ in 0..ROUND / bytes / open {
                         a.send_bulk(worker(2), header.clone(), payload()).await.expect("it arrives");

@@ -32,6 +32,9 @@ use super::{accept, bulk, dial, watch};
 /// For goodbyes to go out at the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// Of the transport's thread; on Linux this value is a thread's own.
+const NICE: i32 = -10;
+
 /// Why an endpoint cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
@@ -253,8 +256,18 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Asks the kernel to run this thread before those that compute, so that their work never looks like this process's
+/// silence. Not everyone may; then the thread's long sleeps have to be enough.
+fn go_first() {
+    let thread = rustix::thread::gettid();
+    if let Err(error) = rustix::process::setpriority_process(Some(thread), NICE) {
+        tracing::debug!(%error, "transport thread keeps its usual priority");
+    }
+}
+
 /// The transport's thread, until the last handle is dropped.
 fn serve(runtime: &Runtime, shared: Arc<Shared>, tcp: TcpListener, ended: oneshot::Receiver<()>) {
+    go_first();
     runtime.block_on(async {
         let listener = match tokio::net::TcpListener::from_std(tcp) {
             Ok(listener) => listener,

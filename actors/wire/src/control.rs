@@ -60,6 +60,7 @@ pub struct Introduction {
 }
 
 /// Coordinator to worker.
+#[allow(clippy::large_enum_variant, reason = "one message at a time; a box would cost more than the copy")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// Answer to an introduction.

@@ -14,6 +14,7 @@ use shoal_plan::job::Job;
 pub const VERSION: u16 = 1;
 
 /// One change of the coordinator's state.
+#[allow(clippy::large_enum_variant, reason = "one entry at a time; a box would cost more than the copy")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Entry {
     /// A counter was raised.
