@@ -1,7 +1,8 @@
 //! What the transport carries on loopback, beside a plain TCP stream in the same run.
 //!
 //! `cargo bench -p shoal-actors --bench transport`; a number as argument sets the rounds. Both ends are in this process, each
-//! on threads of its own; rounds of TCP and QUIC alternate, so that whatever else the machine does hits both.
+//! on threads of its own; rounds of TCP and QUIC alternate, so that whatever else the machine does hits both. On a busy
+//! machine the processor seconds per GB (both ends together) tell more than the rate.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -131,6 +132,11 @@ fn tcp(source: &Arc<Vec<f32>>, bytes: usize) -> Duration {
     elapsed
 }
 
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// Round trips of a small control message, sorted.
 fn round_trips(a: &Endpoint, at_a: &mut mpsc::Receiver<Inbound>) -> Vec<Duration> {
     let message = Control::FromWorker(FromWorker::Heartbeat { number: 1, used_bytes: 1 });
@@ -153,21 +159,30 @@ fn main() {
     let (a, mut at_a, _b) = endpoints();
     let trips = round_trips(&a, &mut at_a);
     println!("control round trip: p50 {:?}, p99 {:?}", trips[trips.len() / 2], trips[trips.len() * 99 / 100]);
+    let describe = || println!("{:?}", a.path(worker(2)).expect("connected"));
+    describe();
     let source = Arc::new((0..16 * MIB / 4).map(|i| i as f32).collect::<Vec<_>>());
-    let rate = |elapsed: Duration| ROUND as f64 / elapsed.as_secs_f64() / 1e9;
+    let gigabytes = ROUND as f64 / 1e9;
+    let measure = |round: &dyn Fn() -> Duration| {
+        let before = processor_seconds();
+        let rate = gigabytes / round().as_secs_f64();
+        (rate, (processor_seconds() - before) / gigabytes)
+    };
     for (bytes, open) in [(MIB, 1), (MIB, 4), (16 * MIB, 1), (16 * MIB, 4)] {
         let (mut over_quic, mut over_tcp) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
-            over_tcp.push(rate(tcp(&source, bytes)));
-            over_quic.push(rate(quic(&a, &source, bytes, open)));
+            over_tcp.push(measure(&|| tcp(&source, bytes)));
+            over_quic.push(measure(&|| quic(&a, &source, bytes, open)));
         }
-        for (name, mut rates) in [("tcp ", over_tcp), ("quic", over_quic)] {
-            rates.sort_unstable_by(f64::total_cmp);
-            if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
-                let median = rates[rates.len() / 2];
+        for (name, mut found) in [("tcp ", over_tcp), ("quic", over_quic)] {
+            found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            if let (Some((least, _)), Some((most, _))) = (found.first(), found.last()) {
+                let (median, _) = found[found.len() / 2];
+                let cost = found.iter().map(|(_, cost)| cost).fold(f64::INFINITY, |least, cost| least.min(*cost));
                 let mib = bytes / MIB;
-                println!("{name} {mib:>2} MiB x {open}: {median:.2} GB/s ({least:.2} to {most:.2})");
+                println!("{name} {mib:>2} MiB x {open}: {median:.2} GB/s ({least:.2} to {most:.2}), {cost:.2} s/GB");
             }
         }
+        describe();
     }
 }

@@ -33,13 +33,22 @@ async fn take(shared: Arc<Shared>, incoming: Incoming) {
     let address = incoming.remote_address();
     let waited = shared.timing.connect;
     let greeted = within(waited, greet(&shared, incoming)).await;
-    match greeted.unwrap_or(Err(ConnectError::NoAnswer { address, waited })) {
+    match greeted.unwrap_or(Err(Unmet::Rejected(ConnectError::NoAnswer { address, waited }))) {
         Ok(greeted) => decide(&shared, greeted).await,
-        Err(cause) => {
+        Err(Unmet::Rejected(cause)) => {
             tracing::warn!(%address, %cause, "caller rejected");
             shared.tell(Inbound::Rejected { address, cause }).await;
         }
+        Err(Unmet::GaveUp(cause)) => tracing::debug!(%address, %cause, "caller gave up"),
     }
+}
+
+/// Why a caller got no further.
+enum Unmet {
+    /// The owner should know.
+    Rejected(ConnectError),
+    /// It changed its mind, e.g. because two dials crossed.
+    GaveUp(String),
 }
 
 /// A caller that has said hello.
@@ -51,11 +60,12 @@ struct Greeted {
     greeting: Greeting,
 }
 
-async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, ConnectError> {
+async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, Unmet> {
     let address = incoming.remote_address();
     let lost = |e| match failed(address, shared.timing.connect, e) {
-        DialError::Failed(error) => error,
-        DialError::Crossing => ConnectError::Broken { address, cause: "it dialled twice".to_owned() },
+        DialError::Failed(error @ ConnectError::Certificate { .. }) => Unmet::Rejected(error),
+        DialError::Failed(other) => Unmet::GaveUp(other.to_string()),
+        DialError::Crossing => Unmet::GaveUp("two dials crossed".to_owned()),
     };
     let config = shared.configs.server(shared.tuning.large_packets(address.ip()));
     let connection = incoming.accept_with(config).map_err(lost)?.await.map_err(lost)?;
@@ -64,12 +74,12 @@ async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, ConnectEr
         Ok(greeting) => Ok(Greeted { address, connection, send, receive, greeting }),
         Err(GreetError::Protocol { theirs }) => {
             CloseCode::Protocol.close(&connection, &control::VERSION.to_string());
-            Err(ConnectError::Protocol { address, ours: control::VERSION, theirs })
+            Err(Unmet::Rejected(ConnectError::Protocol { address, ours: control::VERSION, theirs }))
         }
         Err(GreetError::Stream(quinn::ReadExactError::ReadError(_))) => Err(lost(connection.closed().await)),
         Err(e @ (GreetError::Magic | GreetError::Decode(_) | GreetError::Stream(_))) => {
             CloseCode::Unreadable.close(&connection, &e.to_string());
-            Err(ConnectError::Broken { address, cause: e.to_string() })
+            Err(Unmet::Rejected(ConnectError::Broken { address, cause: e.to_string() }))
         }
     }
 }

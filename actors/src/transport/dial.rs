@@ -12,12 +12,12 @@ use tokio::sync::{mpsc, watch};
 use super::connect::ConnectError;
 use super::hello::{self, GreetError, Greeting};
 use super::link::{self, Link, Running};
-use super::patience::within;
+use super::patience::{patience, within};
 use super::peer::PeerId;
 use super::pki::SERVER_NAME;
 use super::quic::CloseCode;
 use super::shared::Shared;
-use super::table::{Dialler, Entry};
+use super::table::{Dialler, Entry, Outcome};
 use super::watch::Watch;
 
 /// Why a dial did not get through.
@@ -44,13 +44,26 @@ pub(super) struct Ready {
     watch: Watch,
 }
 
-/// The first dial of a slot: tells those who wait.
-pub(super) async fn open(shared: Arc<Shared>, peer: PeerId, address: SocketAddr, hello: Hello, token: u64) {
-    match dial(&shared, peer, address, &hello).await {
+/// The first dial of a slot: tells those who wait. Given up as soon as another connection takes the slot.
+pub(super) async fn open(
+    shared: Arc<Shared>,
+    peer: PeerId,
+    address: SocketAddr,
+    hello: Hello,
+    token: u64,
+    mut outcome: watch::Receiver<Outcome>,
+) {
+    let dialled = tokio::select! {
+        biased;
+        // An error means that the slot was taken away.
+        _ = outcome.wait_for(Option::is_some) => return,
+        dialled = dial(&shared, peer, address, &hello) => dialled,
+    };
+    match dialled {
         Ok(ready) => install(&shared, peer, token, ready),
         Err(DialError::Failed(error)) => shared.table().failed(peer, token, error),
         Err(DialError::Crossing) => {
-            super::patience::patience(shared.timing.connect).await;
+            patience(shared.timing.connect).await;
             let error = ConnectError::NoAnswer { address, waited: shared.timing.connect };
             shared.table().failed(peer, token, error);
         }
@@ -101,6 +114,7 @@ async fn attempt(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, hello:
         .map_err(|e| broken(e.to_string()))?
         .await
         .map_err(|e| failed(address, shared.timing.connect, e))?;
+    let mut abandoned = Abandoned(Some(connection.clone()));
     let lost = |e: ConnectionError| failed(address, shared.timing.connect, e);
     let (mut send, mut receive) = connection.open_bi().await.map_err(lost)?;
     let greeting = hello::encode(&shared.own, hello).map_err(|e| broken(e.to_string()))?;
@@ -129,11 +143,25 @@ async fn attempt(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, hello:
     }
     let watch = Watch::dial(shared.own, greeting.instance, address, stream, shared.timing.probe).await;
     match watch {
-        Ok(watch) => Ok(Ready { connection, send, receive, greeting, watch }),
+        Ok(watch) => {
+            abandoned.0 = None;
+            Ok(Ready { connection, send, receive, greeting, watch })
+        }
         Err(_) => {
             let cause = format!("its death-watch, TCP {address}, does not answer as the same process");
             CloseCode::Unreadable.close(&connection, &cause);
             Err(broken(cause))
+        }
+    }
+}
+
+/// Closes a dial that is given up half-way, so that the far end does not take it for a caller. Closed already is closed.
+struct Abandoned(Option<Connection>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0 {
+            CloseCode::Crossing.close(connection, "");
         }
     }
 }

@@ -32,6 +32,8 @@ use super::{accept, bulk, dial, watch};
 /// For goodbyes to go out at the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// Tasks between two looks at the sockets: a transfer that is begun may cost an allocation.
+const SOCKETS_EVERY: u32 = 8;
 /// Of the transport's thread; on Linux this value is a thread's own.
 const NICE: i32 = -10;
 
@@ -55,6 +57,23 @@ pub enum BindError {
     /// The transport's thread or runtime does not start.
     #[error("cannot start the transport's thread")]
     Thread(#[source] io::Error),
+}
+
+/// How a connection does, as QUIC sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Estimated round trip.
+    pub round_trip: Duration,
+    /// Largest packet.
+    pub packet_bytes: u16,
+    /// Bytes that may be under way.
+    pub window_bytes: u64,
+    /// Packets sent so far.
+    pub sent_packets: u64,
+    /// Packets taken for lost.
+    pub lost_packets: u64,
+    /// Times the window was cut for it.
+    pub congestion_events: u64,
 }
 
 /// One process's transport. Cloning shares it; when the last clone is dropped every connection is closed.
@@ -83,11 +102,15 @@ impl Endpoint {
     /// # Errors
     /// If the port is taken or the certificate cannot be used.
     pub fn bind(config: EndpointConfig, sink: Arc<dyn BulkSink>) -> Result<(Self, mpsc::Receiver<Inbound>), BindError> {
-        let configs = Configs::new(&config.identity, &config.timing)?;
         let own = Instance::draw().map_err(BindError::Tls)?;
-        let (udp, tcp) = quic::sockets(config.listen)?;
+        let (udp, tcp, buffer) = quic::sockets(config.listen)?;
+        let configs = Configs::new(&config.identity, &config.timing, buffer)?;
         let local = udp.local_addr().map_err(BindError::Thread)?;
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(BindError::Thread)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .event_interval(SOCKETS_EVERY)
+            .build()
+            .map_err(BindError::Thread)?;
         let (inbound, receiver) = mpsc::channel(config.limits.inbound_queue);
         let quic = {
             let _context = runtime.enter();
@@ -143,7 +166,7 @@ impl Endpoint {
                 Begin::Wait(outcome) => break outcome,
                 Begin::Dial(token, outcome) => {
                     let shared = Arc::clone(self.shared());
-                    self.inner.runtime.spawn(dial::open(shared, peer, address, hello, token));
+                    self.inner.runtime.spawn(dial::open(shared, peer, address, hello, token, outcome.clone()));
                     break outcome;
                 }
                 Begin::After(mut told) => {
@@ -227,6 +250,21 @@ impl Endpoint {
     #[must_use]
     pub fn traffic_of(&self, job: JobId) -> Vec<TrafficLine> {
         self.shared().counters.snapshot(Some(job))
+    }
+
+    /// How the connection to a peer does, if there is one.
+    #[must_use]
+    pub fn path(&self, peer: PeerId) -> Option<Path> {
+        let link = self.shared().table().link(peer)?;
+        let path = link.connection.stats().path;
+        Some(Path {
+            round_trip: path.rtt,
+            packet_bytes: path.current_mtu,
+            window_bytes: path.cwnd,
+            sent_packets: path.sent_packets,
+            lost_packets: path.lost_packets,
+            congestion_events: path.congestion_events,
+        })
     }
 
     /// Says goodbye to everyone and lets nobody in any more; returns when the goodbyes are out or half a second has passed.

@@ -40,7 +40,7 @@ mod watch;
 pub use caller::Caller;
 pub use config::{EndpointConfig, Limits, Timing, Tuning};
 pub use connect::ConnectError;
-pub use endpoint::{BindError, Endpoint};
+pub use endpoint::{BindError, Endpoint, Path};
 pub use payload::{BulkSink, BulkSource, BulkTarget, Destination, NoBulk, Payload, Refused};
 pub use peer::{DownCause, Inbound, PeerId};
 pub use pki::{ClusterCa, ClusterName, Identity, PkiError};

@@ -2,12 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
+use quinn::{
+    AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig,
+    VarInt,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::config::Timing;
@@ -24,9 +28,10 @@ const PORT_TRIES: u32 = 64;
 const LARGE_PACKET: u16 = 32_000;
 /// A window below one packet never sends: with large packets it must be set.
 const LARGE_WINDOW: u64 = 1 << 20;
-/// What one transfer may have under way, and what a connection may hold that is not yet read.
-const STREAM_WINDOW: u32 = 8 << 20;
-const CONNECTION_WINDOW: u32 = 32 << 20;
+/// What a connection may have under way and not yet read, and each transfer of it.
+const PATH_WINDOW: u32 = 32 << 20;
+/// The same with large packets, within what the socket's buffer holds: on loopback nothing else can lose a packet.
+const LARGE_WINDOWS: RangeInclusive<usize> = (1 << 20)..=(8 << 20);
 /// Open transfers of one connection and direction; more wait.
 const STREAMS: u32 = 256;
 
@@ -89,7 +94,8 @@ pub(super) struct Configs {
 }
 
 impl Configs {
-    pub(super) fn new(identity: &Identity, timing: &Timing) -> Result<Self, BindError> {
+    /// `buffer` is what the socket's receive buffer holds.
+    pub(super) fn new(identity: &Identity, timing: &Timing, buffer: usize) -> Result<Self, BindError> {
         let unfit = |_| BindError::Tls(rustls::Error::General("no QUIC cipher suite".to_owned()));
         let client: QuicClientConfig =
             tls::client_config(identity).map_err(BindError::Tls)?.try_into().map_err(unfit)?;
@@ -104,7 +110,7 @@ impl Configs {
             server.transport_config(transport);
             (client, Arc::new(server))
         };
-        Ok(Self { large: pair(large(timing)), path: pair(common(timing)) })
+        Ok(Self { large: pair(large(timing, buffer)), path: pair(common(timing, PATH_WINDOW)) })
     }
 
     pub(super) fn client(&self, large: bool) -> ClientConfig {
@@ -116,23 +122,33 @@ impl Configs {
     }
 }
 
-fn common(timing: &Timing) -> TransportConfig {
+fn common(timing: &Timing, window: u32) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let idle = IdleTimeout::try_from(timing.idle).unwrap_or_else(|_| IdleTimeout::from(VarInt::MAX));
     transport
         .max_idle_timeout(Some(idle))
         .keep_alive_interval(Some(timing.keep_alive))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
-        .send_window(u64::from(CONNECTION_WINDOW))
+        .stream_receive_window(VarInt::from_u32(window))
+        .receive_window(VarInt::from_u32(window))
+        .send_window(2 * u64::from(window))
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
-        .datagram_receive_buffer_size(None);
+        .datagram_receive_buffer_size(None)
+        .ack_frequency_config(Some(acknowledgements()));
     transport
 }
 
-fn large(timing: &Timing) -> TransportConfig {
-    let mut transport = common(timing);
+/// A transfer is done when its last packet is acknowledged; by default that may take 25 ms.
+fn acknowledgements() -> AckFrequencyConfig {
+    let mut config = AckFrequencyConfig::default();
+    config.max_ack_delay(Some(Duration::from_millis(1)));
+    config
+}
+
+fn large(timing: &Timing, buffer: usize) -> TransportConfig {
+    // The kernel counts what it spends on a packet; half of the buffer is left for that.
+    let window = (buffer / 2).clamp(*LARGE_WINDOWS.start(), *LARGE_WINDOWS.end());
+    let mut transport = common(timing, u32::try_from(window).unwrap_or(u32::MAX));
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(LARGE_PACKET);
     let mut congestion = CubicConfig::default();
@@ -153,29 +169,30 @@ pub(super) fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// A UDP socket and a TCP listener with one port number.
-pub(super) fn sockets(listen: SocketAddr) -> Result<(UdpSocket, TcpListener), BindError> {
+/// A UDP socket and a TCP listener with one port number, and what the UDP socket's receive buffer holds.
+pub(super) fn sockets(listen: SocketAddr) -> Result<(UdpSocket, TcpListener, usize), BindError> {
     let mut tries = 0;
+    let failed = |source| BindError::Listen { transport: "UDP", address: listen, source };
     loop {
         tries += 1;
-        let udp = udp(listen).map_err(|source| BindError::Listen { transport: "UDP", address: listen, source })?;
-        let address =
-            udp.local_addr().map_err(|source| BindError::Listen { transport: "UDP", address: listen, source })?;
+        let (udp, buffer) = udp(listen).map_err(failed)?;
+        let address = udp.local_addr().map_err(failed)?;
         match tcp(address) {
-            Ok(tcp) => return Ok((udp, tcp)),
+            Ok(tcp) => return Ok((udp, tcp, buffer)),
             Err(e) if listen.port() == 0 && e.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES => {}
             Err(source) => return Err(BindError::Listen { transport: "TCP", address, source }),
         }
     }
 }
 
-fn udp(listen: SocketAddr) -> io::Result<UdpSocket> {
+fn udp(listen: SocketAddr) -> io::Result<(UdpSocket, usize)> {
     let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     socket.set_recv_buffer_size(SOCKET_BUFFER)?;
     socket.set_send_buffer_size(SOCKET_BUFFER)?;
     socket.bind(&listen.into())?;
-    Ok(socket.into())
+    let buffer = socket.recv_buffer_size()?;
+    Ok((socket.into(), buffer))
 }
 
 fn tcp(listen: SocketAddr) -> io::Result<TcpListener> {

@@ -1,5 +1,5 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
 
 use quinn::VarInt;
 use shoal_plan::ids::{BlockId, Generation, JobId, PieceId};
@@ -23,7 +23,7 @@ impl BulkSink for Fresh {
             return Err(refused);
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(vec![f32::NAN; header.elements as usize]))
+        Ok(Box::new(vec![0.0; header.elements as usize]))
     }
 }
 
@@ -188,48 +188,67 @@ async fn malformed_streams_are_stopped() {
     assert!(sink.accepted.load(Ordering::Relaxed) <= 3);
 }
 
+/// Holds the receiver's transport still while it is closed.
+#[derive(Default)]
+struct Gate {
+    asked: AtomicU64,
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl BulkSink for Gate {
+    fn accept(&self, header: &Header) -> Result<Destination, Refused> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let open = self.open.lock().expect("no panic");
+        let waited = self.opened.wait_timeout_while(open, DEADLINE, |open| !*open).expect("no panic");
+        assert!(!waited.1.timed_out(), "the test opens the gate");
+        Ok(Box::new(vec![0.0; header.elements as usize]))
+    }
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let waiting = async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(DEADLINE, waiting).await.expect(what);
+}
+
 /// A fence at the sender resets what is under way; the receiver never sees it, and the buffer is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fence_cancels_transfers_under_way() {
     let ca = ClusterCa::generate().expect("a cluster");
-    let mut a = End::with(&ca, 1, Arc::new(NoBulk), |_| {});
-    let mut b = End::with(&ca, 2, Arc::new(Fresh::default()), |c| c.limits.inbound_queue = 1);
+    let gate = Arc::new(Gate::default());
+    let mut a = End::with(&ca, 1, Arc::new(NoBulk), |c| c.timing.idle = DEADLINE);
+    let mut b = End::with(&ca, 2, Arc::clone(&gate) as Arc<dyn BulkSink>, |c| c.timing.idle = DEADLINE);
     join(&mut a, &mut b).await;
-    // The receiver's owner does not read: of many transfers some are always under way.
-    let source: Arc<dyn BulkSource> = Arc::new(values(3, 4 << 20));
-    let sends: Vec<_> = (0..300)
+    let elements = 6 << 20;
+    let source: Arc<dyn BulkSource> = Arc::new(values(3, elements));
+    let sends: Vec<_> = (0..4)
         .map(|step| {
             let (endpoint, payload) = (a.endpoint.clone(), Payload::whole(Arc::clone(&source)));
-            tokio::spawn(async move { endpoint.send_bulk(worker(2), header(1, step, 4 << 20), payload).await })
+            let header = header(1, step, elements as u64);
+            tokio::spawn(async move { endpoint.send_bulk(worker(2), header, payload).await })
         })
         .collect();
-    assert!(matches!(b.next().await, Inbound::Bulk { .. }));
+    until("the receiver is asked", || gate.asked.load(Ordering::Relaxed) > 0).await;
     let next = Generation { incarnation: 1, number: 4 };
     a.endpoint.fence(JobId(1), next);
-    let mut fenced = 0;
     for send in sends {
-        match timeout(DEADLINE, send).await.expect("a fence ends every wait").expect("no panic") {
-            Ok(()) => {}
-            Err(BulkError::Fenced) => fenced += 1,
-            Err(other) => panic!("{other}"),
-        }
+        let sent = timeout(DEADLINE, send).await.expect("a fence ends every wait").expect("no panic");
+        assert_eq!(sent, Err(BulkError::Fenced));
     }
-    assert!(fenced > 0);
+    *gate.open.lock().expect("no panic") = true;
+    gate.opened.notify_all();
     let late = a.endpoint.send_bulk(worker(2), header(1, 0, 1), Payload::whole(Arc::new(vec![1.0]))).await;
     assert_eq!(late, Err(BulkError::Fenced), "an older generation stays out");
     let mut newer = header(1, 999, 1);
     newer.generation = next;
     let send = a.endpoint.send_bulk(worker(2), newer, Payload::whole(Arc::new(vec![1.0])));
-    let arrives = async { while received(&mut b).await.0.step != 999 {} };
-    let (sent, ()) = tokio::join!(send, arrives);
-    assert_eq!(sent, Ok(()));
-    timeout(DEADLINE, async {
-        while Arc::strong_count(&source) > 1 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("a reset transfer lets go of its buffer");
+    let (sent, (arrived, _)) = tokio::join!(send, received(&mut b));
+    assert_eq!((sent, arrived.step), (Ok(()), 999), "nothing of the old generation was delivered");
+    until("a reset transfer lets go of its buffer", || Arc::strong_count(&source) == 1).await;
 }
 
 /// A fence at the receiver refuses what was under way and what comes later.

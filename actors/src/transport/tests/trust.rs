@@ -7,8 +7,8 @@ use super::*;
 use crate::transport::quic::{self, Configs};
 
 fn raw_endpoint(identity: &Identity) -> (quinn::Endpoint, Configs, std::net::TcpListener) {
-    let configs = Configs::new(identity, &Timing::default()).expect("a configuration");
-    let (udp, tcp) = quic::sockets(loopback()).expect("a free port");
+    let (udp, tcp, buffer) = quic::sockets(loopback()).expect("a free port");
+    let configs = Configs::new(identity, &Timing::default(), buffer).expect("a configuration");
     let server = Arc::unwrap_or_clone(configs.server(true));
     let endpoint = quinn::Endpoint::new(quic::endpoint_config(), Some(server), udp, Arc::new(quinn::TokioRuntime));
     (endpoint.expect("an endpoint"), configs, tcp)
