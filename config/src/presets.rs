@@ -46,7 +46,7 @@ mod tests {
     fn the_sizes_that_are_promised() {
         let demo = preset("demo", Path::new("/text")).expect("known preset");
         assert_eq!((demo.parallel.pipeline, demo.parallel.data), (Auto::Set(2), Auto::Set(2)));
-        assert_eq!((demo.train.steps, gpt2(&demo).vocab), (60, 256));
+        assert_eq!((demo.train.steps, gpt2(&demo).vocab), (90, 256));
         let bench = preset("bench-s", Path::new("/text")).expect("known preset");
         let model = gpt2(&bench);
         assert_eq!((model.layers, model.heads, model.width, model.context, model.vocab), (6, 6, 384, 256, 256));
