@@ -35,7 +35,7 @@ pub struct Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
-            Some(line) => write!(f, "{}, line {line}", self.file),
+            Some(line) => write!(f, "{}:{line}", self.file),
             None => f.write_str(&self.file),
         }
     }

@@ -120,24 +120,15 @@ mod tests {
         let base = "name = \"w1\"\njoin = \"127.0.0.1:4700\"\n";
         let cases = [
             ("join = \"127.0.0.1:4700\"".to_owned(), "node.toml: `name` is missing"),
-            (
-                "name = \"W 1\"\njoin = \"127.0.0.1:1\"".to_owned(),
-                "node.toml, line 1: `name` is \"W 1\"; allowed: 1 to 63",
-            ),
-            (format!("{base}memory = 2"), "node.toml, line 3: `memory` is 2; allowed: a size with its unit"),
-            (format!("{base}memory = \"1KiB\""), "node.toml, line 3: `memory` is \"1KiB\"; allowed: at least 16.0 MiB"),
+            ("name = \"W 1\"\njoin = \"127.0.0.1:1\"".to_owned(), "node.toml:1: `name` is \"W 1\"; allowed: 1 to 63"),
+            (format!("{base}memory = 2"), "node.toml:3: `memory` is 2; allowed: a size with its unit"),
+            (format!("{base}memory = \"1KiB\""), "node.toml:3: `memory` is \"1KiB\"; allowed: at least 16.0 MiB"),
             (
                 "name = \"w1\"\njoin = \"there\"".to_owned(),
-                "node.toml, line 2: `join` is \"there\"; allowed: an address with port",
+                "node.toml:2: `join` is \"there\"; allowed: an address with port",
             ),
-            (
-                format!("{base}listen = \"here\""),
-                "node.toml, line 3: `listen` is \"here\"; allowed: an address with port",
-            ),
-            (
-                format!("{base}memroy = \"2GiB\""),
-                "node.toml, line 3: `memroy` is not a known key, did you mean `memory`?",
-            ),
+            (format!("{base}listen = \"here\""), "node.toml:3: `listen` is \"here\"; allowed: an address with port"),
+            (format!("{base}memroy = \"2GiB\""), "node.toml:3: `memroy` is not a known key, did you mean `memory`?"),
         ];
         for (text, message) in cases {
             let error = parse_here(&text).expect_err(&text).to_string();

@@ -84,85 +84,81 @@ const REFUSED: [(&str, &str, &str); 26] = [
     (
         "layers = 2",
         "layres = 2",
-        "small.toml, line 3: `model.layres` is not a known key, did you mean `layers`?; known: kind, layers,",
+        "small.toml:3: `model.layres` is not a known key, did you mean `layers`?; known: kind, layers,",
     ),
-    ("layers = 2", "zzz = 2", "small.toml, line 3: `model.zzz` is not a known key; known: kind, layers,"),
-    ("[model]", "[modle]", "small.toml, line 1: `modle` is not a known key, did you mean `model`?"),
-    ("layers = 2\n", "", "small.toml, line 1: `model.layers` is missing; allowed: a whole number from 1 to 1024"),
+    ("layers = 2", "zzz = 2", "small.toml:3: `model.zzz` is not a known key; known: kind, layers,"),
+    ("[model]", "[modle]", "small.toml:1: `modle` is not a known key, did you mean `model`?"),
+    ("layers = 2\n", "", "small.toml:1: `model.layers` is missing; allowed: a whole number from 1 to 1024"),
     ("[train]\nsteps = 200\n", "", "small.toml: `train.steps` is missing; allowed: a whole number from 1"),
-    ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml, line 2: `model.kind` is \"gpt3\"; allowed: \"gpt2\""),
-    ("layers = 2", "layers = 0", "small.toml, line 3: `model.layers` is 0; allowed: a whole number from 1 to 1024"),
-    ("layers = 2", "layers = -2", "small.toml, line 3: `model.layers` is -2; allowed: a whole number, 0 or more"),
-    ("layers = 2", "layers = \"2\"", "small.toml, line 3: `model.layers` is \"2\"; allowed: a whole number, 0 or more"),
-    ("layers = 2", "layers = 2.5", "small.toml, line 3: `model.layers` is 2.5; allowed: a whole number, 0 or more"),
-    (
-        "heads = 2",
-        "heads = 3",
-        "small.toml, line 4: `model.heads` is 3; allowed: a number that divides model.width = 32",
-    ),
-    ("width = 32", "width = 40", "small.toml, line 5: `model.width` is 40; allowed: a multiple of 16"),
+    ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml:2: `model.kind` is \"gpt3\"; allowed: \"gpt2\""),
+    ("layers = 2", "layers = 0", "small.toml:3: `model.layers` is 0; allowed: a whole number from 1 to 1024"),
+    ("layers = 2", "layers = -2", "small.toml:3: `model.layers` is -2; allowed: a whole number, 0 or more"),
+    ("layers = 2", "layers = \"2\"", "small.toml:3: `model.layers` is \"2\"; allowed: a whole number, 0 or more"),
+    ("layers = 2", "layers = 2.5", "small.toml:3: `model.layers` is 2.5; allowed: a whole number, 0 or more"),
+    ("heads = 2", "heads = 3", "small.toml:4: `model.heads` is 3; allowed: a number that divides model.width = 32"),
+    ("width = 32", "width = 40", "small.toml:5: `model.width` is 40; allowed: a multiple of 16"),
     (
         "context = 16",
         "vocab = \"words\"\ncontext = 16",
-        "small.toml, line 6: `model.vocab` is \"words\"; allowed: \"bytes\" or a number of tokens",
+        "small.toml:6: `model.vocab` is \"words\"; allowed: \"bytes\" or a number of tokens",
     ),
     (
         "context = 16",
         "vocab = 100\ncontext = 16",
-        "small.toml, line 6: `model.vocab` is 100; allowed: \"bytes\" or at least 256",
+        "small.toml:6: `model.vocab` is 100; allowed: \"bytes\" or at least 256",
     ),
     (
         "context = 16",
         "context = 16\ndropout = 1",
-        "small.toml, line 7: `model.dropout` is 1; allowed: a number from 0, below 1",
+        "small.toml:7: `model.dropout` is 1; allowed: a number from 0, below 1",
     ),
     (
         "kind = \"text\"",
         "kind = \"csv\"",
-        "small.toml, line 8: `data.kind` is \"csv\"; allowed: \"text\" (UTF-8 as bytes), \"nanogpt\"",
+        "small.toml:8: `data.kind` is \"csv\"; allowed: \"text\" (UTF-8 as bytes), \"nanogpt\"",
     ),
-    ("path = \"corpus\"", "", "small.toml, line 7: `data.path` is missing; allowed: a file, or for text a directory"),
+    ("path = \"corpus\"", "", "small.toml:7: `data.path` is missing; allowed: a file, or for text a directory"),
     (
         "path = \"corpus\"",
         "path = \"c\"\nvalidation = 0.9",
-        "small.toml, line 10: `data.validation` is 0.9; allowed: a share of the tokens from 0 to 0.5",
+        "small.toml:10: `data.validation` is 0.9; allowed: a share of the tokens from 0 to 0.5",
     ),
     (
         "steps = 200",
         "steps = 200\nmicro_batch = 64",
-        "small.toml, line 12: `train.micro_batch` is 64; allowed: a whole number from 1 to 32",
+        "small.toml:12: `train.micro_batch` is 64; allowed: a whole number from 1 to 32",
     ),
     (
         "steps = 200",
         "steps = 200\nclip = 0",
-        "small.toml, line 12: `train.clip` is 0; allowed: a number above 0, or \"none\"",
+        "small.toml:12: `train.clip` is 0; allowed: a number above 0, or \"none\"",
     ),
     (
         "steps = 200",
         "steps = 200\nlearning_rate = nan",
-        "small.toml, line 12: `train.learning_rate` is nan; allowed: a number",
+        "small.toml:12: `train.learning_rate` is nan; allowed: a number",
     ),
     (
         "steps = 200",
         "steps = 200\n[parallel]\ndata = 9",
-        "small.toml, line 13: `parallel.data` is 9; allowed: \"auto\" or a whole number from 1 to 8 (virtual replicas)",
+        "small.toml:13: `parallel.data` is 9; allowed: \"auto\" or a whole number from 1 to 8 (virtual replicas)",
     ),
     (
         "steps = 200",
         "steps = 200\n[parallel]\npipeline = 5",
-        "small.toml, line 13: `parallel.pipeline` is 5; allowed: \"auto\" or a whole number from 1 to 4 (blocks of the model)",
+        "small.toml:13: `parallel.pipeline` is 5; allowed: \"auto\" or a whole number from 1 to 4 (blocks of the model)",
     ),
     (
         "steps = 200",
         "steps = 200\n[parallel]\nschedule = \"zb\"",
-        "small.toml, line 13: `parallel.schedule` is \"zb\"; allowed: \"auto\", \"1f1b\" or \"gpipe\"",
+        "small.toml:13: `parallel.schedule` is \"zb\"; allowed: \"auto\", \"1f1b\" or \"gpipe\"",
     ),
     (
         "steps = 200",
         "steps = 200\n[elastic]\non_loss = \"cry\"",
-        "small.toml, line 13: `elastic.on_loss` is \"cry\"; allowed: \"rollback\" or \"halt\"",
+        "small.toml:13: `elastic.on_loss` is \"cry\"; allowed: \"rollback\" or \"halt\"",
     ),
-    ("[train]", "train = 3\n[train]", "small.toml, line 10: `data.train` is not a known key"),
+    ("[train]", "train = 3\n[train]", "small.toml:10: `data.train` is not a known key"),
 ];
 
 #[test]
@@ -177,7 +173,7 @@ fn errors_name_file_line_key_found_and_allowed() {
 #[test]
 fn text_that_is_not_toml_names_the_line() {
     let error = parse_here("[model]\nlayers = = 2\n").expect_err("not TOML").to_string();
-    assert!(error.starts_with("small.toml, line 2: not valid TOML: "), "{error}");
+    assert!(error.starts_with("small.toml:2: not valid TOML: "), "{error}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub fn write(dir: &Path, block: &BlockTable, kind: Kind, mut space: impl Read) -
 /// Reads a file back and gives each parameter's bytes, a segment at a time, to `visit`.
 ///
 /// # Errors
-/// If the file is not what [`write`] makes for this block.
+/// If the file is not what [`write()`] makes for this block.
 pub fn read(dir: &Path, block: &BlockTable, kind: Kind, mut visit: impl FnMut(&[u8])) -> Result<(), Failure> {
     let path = dir.join(file_name(block, kind));
     let mut file = BufReader::new(File::open(&path).map_err(Failure::file("open", &path))?);
