@@ -16,6 +16,8 @@ mod fence;
 mod run;
 mod serve;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,6 +107,12 @@ impl Holder {
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.seen
+    }
+
+    /// Whether the job is over here: nothing of its last generation is wanted any more.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        matches!(self.phase, Phase::Released)
     }
 
     /// Says of everything held that it is at a version of somebody else's making: for tests.
@@ -199,7 +207,11 @@ impl Holder {
         for slot in lost {
             self.slots.remove(*slot);
         }
+        let unwritten = matches!(trouble, Trouble::Disk { .. });
         out.push(HolderCommand::Tell(FromNode::Trouble { generation: self.seen, trouble }));
+        if unwritten {
+            self.give_up_persist(out);
+        }
         self.updates_over(out);
     }
 

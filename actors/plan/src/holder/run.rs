@@ -69,7 +69,7 @@ impl Run {
         self.awaited.iter().map(|(_, step)| *step).min()
     }
 
-    fn order(&mut self, node: NodeId, adopted: &mut Adopted, next: Next, fills: &[Fill], persist: Option<Persist>) {
+    fn order(&mut self, node: NodeId, adopted: &mut Adopted, next: Next, fills: &[Fill]) {
         let step = self.version.step;
         let (evaluate, train) = match next {
             Next::Hold => (false, false),
@@ -99,12 +99,6 @@ impl Run {
                 self.awaited.push((fill.piece, step));
             }
         }
-        if let Some(persist) = persist
-            && self.persisted != Some(persist.request)
-        {
-            self.persisted = Some(persist.request);
-            self.persist = Persisting::Due(self.version, persist);
-        }
     }
 }
 
@@ -122,20 +116,21 @@ impl Holder {
                 let left_over = self.slots.iter().filter(|(_, slot)| slot.piece.is_none()).map(|(id, _)| id).collect();
                 self.free(left_over, out);
                 let mut run = Box::new(Run::new(version));
-                run.order(self.node, &mut adopted, next, fills, persist);
+                run.order(self.node, &mut adopted, next, fills);
                 self.phase = Phase::Running(adopted, run);
+                self.order_persist(persist);
             }
-            Phase::Running(mut adopted, mut run) => {
-                if run.version == version {
-                    run.order(self.node, &mut adopted, next, fills, persist);
-                }
+            Phase::Running(mut adopted, mut run) if run.version == version => {
+                run.order(self.node, &mut adopted, next, fills);
                 self.phase = Phase::Running(adopted, run);
+                self.order_persist(persist);
             }
             other @ (Phase::Waiting
             | Phase::Fenced { .. }
             | Phase::Settling(_)
             | Phase::Moving(_)
             | Phase::Ready(_)
+            | Phase::Running(..)
             | Phase::Released) => self.phase = other,
         }
         self.advance(out);
@@ -161,10 +156,12 @@ impl Holder {
         let Phase::Running(adopted, run) = &mut self.phase else { return };
         run.version = version;
         run.due.clear();
-        run.order(self.node, adopted, next, fills, persist);
+        run.order(self.node, adopted, next, fills);
+        let generation = adopted.generation;
+        self.order_persist(persist);
         if self.rules.breaks(Breach::FillCountedEarly) {
             for fill in fills.iter().filter(|fill| fill.to == self.node) {
-                let (generation, piece) = (adopted.generation, fill.piece);
+                let piece = fill.piece;
                 out.push(HolderCommand::Tell(FromNode::Filled { generation, piece, version }));
             }
         }
@@ -266,20 +263,46 @@ impl Holder {
     }
 
     pub(super) fn persisted(&mut self, request: u64, leaves: Vec<PieceLeaves>, out: &mut Vec<HolderCommand>) {
-        let Phase::Running(adopted, run) = &mut self.phase else { return };
+        let Phase::Running(adopted, run) = &self.phase else { return };
+        let generation = adopted.generation;
+        if let Persisting::Begun(version, persist, _) = run.persist
+            && persist.request == request
+        {
+            out.push(HolderCommand::Tell(FromNode::Persisted { generation, request, version, leaves }));
+            self.end_persist();
+        }
+        self.advance(out);
+    }
+
+    /// An order repeated is an order kept; a new one takes the place of what the engine has given up.
+    fn order_persist(&mut self, persist: Option<Persist>) {
+        let Phase::Running(_, run) = &self.phase else { return };
+        let Some(persist) = persist.filter(|persist| run.persisted != Some(persist.request)) else { return };
+        self.end_persist();
+        let Phase::Running(_, run) = &mut self.phase else { return };
+        run.persisted = Some(persist.request);
+        run.persist = Persisting::Due(run.version, persist);
+    }
+
+    /// What was to be written could not be: the engine decides what that means, and updates go on.
+    pub(super) fn give_up_persist(&mut self, out: &mut Vec<HolderCommand>) {
+        self.end_persist();
+        self.advance(out);
+    }
+
+    /// The slots of a persist under way are free again.
+    fn end_persist(&mut self) {
+        let Phase::Running(_, run) = &mut self.phase else { return };
         match std::mem::replace(&mut run.persist, Persisting::Nothing) {
-            Persisting::Begun(version, persist, slots) if persist.request == request => {
+            Persisting::Begun(_, _, slots) => {
                 for id in slots {
                     if let Some(slot) = self.slots.get_mut(id) {
                         slot.end_read();
                     }
                 }
-                let generation = adopted.generation;
-                out.push(HolderCommand::Tell(FromNode::Persisted { generation, request, version, leaves }));
             }
-            other @ (Persisting::Nothing | Persisting::Due(..) | Persisting::Begun(..)) => run.persist = other,
+            other @ (Persisting::Nothing | Persisting::Due(..)) => run.persist = other,
         }
-        self.advance(out);
     }
 
     /// Does whatever the books now allow.
