@@ -13,6 +13,7 @@ pub mod face;
 
 mod deploy;
 mod fence;
+mod persist;
 mod run;
 mod serve;
 mod slots;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::deploy::Adopted;
 use super::face::{HolderCommand, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
+use super::persist::Persisting;
 use super::slots::{Gradient, Use};
 use super::{Holder, Phase};
-use crate::digest::PieceLeaves;
 use crate::ids::{BlockId, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Version};
-use crate::protocol::{Fill, FromNode, Next, Persist, PersistMode, Prepared};
+use crate::protocol::{Fill, FromNode, Next, Persist, Prepared};
 use crate::rules::Breach;
 use crate::schedule::Pass;
 use crate::space::{Interval, IntervalSet};
@@ -18,7 +18,7 @@ use crate::space::{Interval, IntervalSet};
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// The last record taken.
-    version: Version,
+    pub(super) version: Version,
     /// Passes ordered at `version` and not begun, in order.
     due: Vec<Pass>,
     /// The last version for which a pass was ordered, by pass: an order repeated is an order kept.
@@ -33,19 +33,9 @@ pub(super) struct Run {
     /// Fills ever ordered under this deployment.
     ordered: BTreeSet<(PieceId, NodeId)>,
     /// Pieces to hash or write.
-    persist: Persisting,
+    pub(super) persist: Persisting,
     /// The last persist ordered.
-    persisted: Option<u64>,
-}
-
-/// Where an order to hash or write stands.
-#[derive(Clone, Debug)]
-enum Persisting {
-    Nothing,
-    /// Until every slot it takes is at the version.
-    Due(Version, Persist),
-    /// Until the actor answers.
-    Begun(Version, Persist, Vec<SlotId>),
+    pub(super) persisted: Option<u64>,
 }
 
 impl Run {
@@ -262,49 +252,6 @@ impl Holder {
         self.advance(out);
     }
 
-    pub(super) fn persisted(&mut self, request: u64, leaves: Vec<PieceLeaves>, out: &mut Vec<HolderCommand>) {
-        let Phase::Running(adopted, run) = &self.phase else { return };
-        let generation = adopted.generation;
-        if let Persisting::Begun(version, persist, _) = run.persist
-            && persist.request == request
-        {
-            out.push(HolderCommand::Tell(FromNode::Persisted { generation, request, version, leaves }));
-            self.end_persist();
-        }
-        self.advance(out);
-    }
-
-    /// An order repeated is an order kept; a new one takes the place of what the engine has given up.
-    fn order_persist(&mut self, persist: Option<Persist>) {
-        let Phase::Running(_, run) = &self.phase else { return };
-        let Some(persist) = persist.filter(|persist| run.persisted != Some(persist.request)) else { return };
-        self.end_persist();
-        let Phase::Running(_, run) = &mut self.phase else { return };
-        run.persisted = Some(persist.request);
-        run.persist = Persisting::Due(run.version, persist);
-    }
-
-    /// What was to be written could not be: the engine decides what that means, and updates go on.
-    pub(super) fn give_up_persist(&mut self, out: &mut Vec<HolderCommand>) {
-        self.end_persist();
-        self.advance(out);
-    }
-
-    /// The slots of a persist under way are free again.
-    fn end_persist(&mut self) {
-        let Phase::Running(_, run) = &mut self.phase else { return };
-        match std::mem::replace(&mut run.persist, Persisting::Nothing) {
-            Persisting::Begun(_, _, slots) => {
-                for id in slots {
-                    if let Some(slot) = self.slots.get_mut(id) {
-                        slot.end_read();
-                    }
-                }
-            }
-            other @ (Persisting::Nothing | Persisting::Due(..)) => run.persist = other,
-        }
-    }
-
     /// Does whatever the books now allow.
     pub(super) fn advance(&mut self, out: &mut Vec<HolderCommand>) {
         self.begin_fills(out);
@@ -330,32 +277,6 @@ impl Holder {
             out.push(HolderCommand::Move(MoveCommand::Fill { generation, version, piece, slot: id, to }));
             false
         });
-    }
-
-    fn begin_persist(&mut self, out: &mut Vec<HolderCommand>) {
-        let Phase::Running(adopted, run) = &mut self.phase else { return };
-        let Persisting::Due(version, persist) = run.persist else { return };
-        let takes = |role: Role| match persist.mode {
-            PersistMode::Hash => role == Role::Owner,
-            PersistMode::Write => true,
-        };
-        let taken = || self.slots.iter().filter(|(_, slot)| slot.is_whole() && takes(slot.role));
-        if taken().any(|(_, slot)| slot.version != version || matches!(slot.use_, Use::Updating(_))) {
-            return;
-        }
-        let slots: Vec<SlotId> = taken().map(|(id, _)| id).collect();
-        for id in &slots {
-            if let Some(slot) = self.slots.get_mut(*id) {
-                slot.begin_read();
-            }
-        }
-        let generation = adopted.generation;
-        run.persist = Persisting::Begun(version, persist, slots.clone());
-        if slots.is_empty() {
-            run.persist = Persisting::Nothing;
-        } else {
-            out.push(HolderCommand::Slot(SlotCommand::Persist { generation, persist, version, slots }));
-        }
     }
 
     fn begin_updates(&mut self, out: &mut Vec<HolderCommand>) {

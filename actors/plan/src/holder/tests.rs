@@ -67,7 +67,13 @@ impl Alone {
         let mut out = Vec::new();
         for piece in self.pieces() {
             let loss = None;
-            out.extend(self.holder.handle(HolderEvent::Gradient { generation: GENERATION, step: 1, piece, norm, loss }));
+            out.extend(self.holder.handle(HolderEvent::Gradient {
+                generation: GENERATION,
+                step: 1,
+                piece,
+                norm,
+                loss,
+            }));
         }
         out
     }
