@@ -13,8 +13,8 @@ pub(super) struct Orders {
     persists: Vec<PersistOrder>,
     /// Names of orders to holders.
     pub persists_begun: u64,
-    /// Answered once a mark is durable.
-    acks: Vec<(u64, u64)>,
+    /// Given once a mark is durable: mark, request, answer.
+    acks: Vec<(u64, u64, OrderAnswer)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +118,13 @@ impl Engine {
     fn accept(&mut self, request: u64, order: Order, text: &str) {
         self.journal(Record::Ordered(order));
         self.note(Happening::Ordered { order: text.to_owned() });
+        self.answer_once_durable(request, OrderAnswer::Accepted);
+    }
+
+    /// Answers once everything journaled so far is durable.
+    pub(super) fn answer_once_durable(&mut self, request: u64, answer: OrderAnswer) {
         let mark = self.flush();
-        self.orders.acks.push((mark, request));
+        self.orders.acks.push((mark, request, answer));
     }
 
     fn refuse(&mut self, request: u64, reason: String) {
@@ -127,9 +132,9 @@ impl Engine {
     }
 
     pub(super) fn answer_durable_orders(&mut self, mark: u64) {
-        let durable = self.orders.acks.extract_if(.., |(waits, _)| *waits <= mark);
-        for (_, request) in durable {
-            self.out.push(Command::Answer { request, answer: OrderAnswer::Accepted });
+        let durable = self.orders.acks.extract_if(.., |(waits, ..)| *waits <= mark);
+        for (_, request, answer) in durable {
+            self.out.push(Command::Answer { request, answer });
         }
     }
 

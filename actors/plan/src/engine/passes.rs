@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::face::{Command, OrderAnswer, Record, State};
+use super::face::{OrderAnswer, Record, State};
 use super::phase::{Persisting, Persists, Phase, Standing, Validation};
 use super::{Engine, Happening};
 use crate::commit;
@@ -107,11 +107,13 @@ impl Engine {
     fn answer_persists(&mut self, persist: Persist, answers: &[u64], step: u64, digest: Digest) {
         for request in answers {
             self.orders.close_persist(*request);
-            let answer = OrderAnswer::Persisted { persist, step, digest };
-            self.out.push(Command::Answer { request: *request, answer });
         }
         self.note(Happening::Persisted { step, digest, written: persist.mode == PersistMode::Write });
         self.tally.digest = Some((step, digest));
+        // Whoever reads the state back finds its step in the ledger, also after a restart of everything.
+        for request in answers {
+            self.answer_once_durable(*request, OrderAnswer::Persisted { persist, step, digest });
+        }
     }
 
     /// A node cannot write. An order that wanted it is refused; at the end somebody else has to have the pieces.
