@@ -34,7 +34,7 @@ pub use status::{Redundancy, RedundancyState, Status};
 use crate::batch::validation_windows;
 use crate::ids::{Generation, NodeId};
 use crate::layout::Plan;
-use crate::ledger::Version;
+use crate::ledger::{LedgerEntry, Version};
 use crate::membership::Nodes;
 use crate::protocol::ToNode;
 use crate::rules::Rules;
@@ -238,6 +238,13 @@ impl Engine {
 
     fn journal(&mut self, record: Record) {
         self.out.push(Command::Journal(record));
+    }
+
+    /// The ledger grows by a record.
+    fn append(&mut self, entry: LedgerEntry) {
+        self.journal(Record::Committed(entry.clone()));
+        self.tally.committed(entry.mean_loss());
+        self.chain.push(entry, self.planned_generation());
     }
 
     fn note(&mut self, happening: Happening) {

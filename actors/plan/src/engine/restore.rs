@@ -70,7 +70,7 @@ impl Engine {
                 }
             }
             Record::Committed(entry) => {
-                self.tally.restored_loss(entry.mean_loss());
+                self.tally.committed(entry.mean_loss());
                 self.chain.push(entry, self.planned_generation());
                 let step = self.chain.head().step;
                 self.chain.set_flushed(step);

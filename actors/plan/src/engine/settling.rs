@@ -70,8 +70,7 @@ impl Engine {
             };
             let reason = "a holder has its record".to_owned();
             self.resolved(entry.step, true, reason);
-            self.journal(Record::Committed(entry.clone()));
-            self.chain.push(entry, self.planned_generation());
+            self.append(entry);
         }
     }
 
@@ -98,8 +97,7 @@ impl Engine {
         match report {
             Ok(report) if step <= self.steps() => {
                 let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
-                self.journal(Record::Committed(entry.clone()));
-                self.chain.push(entry, self.planned_generation());
+                self.append(entry);
                 self.resolved(
                     step,
                     true,
@@ -156,7 +154,7 @@ impl Engine {
     fn tiles<'a>(&self, intervals: impl Iterator<Item = &'a (BlockId, Interval)>) -> Result<(), String> {
         let mut at: Vec<u64> = vec![0; self.setup.table.blocks.len()];
         for (block, interval) in intervals {
-            let end = &mut at[block.0 as usize];
+            let end = at.get_mut(block.0 as usize).ok_or_else(|| format!("there is no {block}"))?;
             if *end != interval.start {
                 return Err(format!("nobody is prepared for {block} from {end} on"));
             }

@@ -1,15 +1,10 @@
 //! Where a job stands, for people.
 
-use std::collections::VecDeque;
-
-use super::face::{Millis, State};
+use super::face::State;
 use super::phase::Phase;
 use super::{Engine, training};
 use crate::ids::{Digest, Generation};
 use crate::protocol::{LossSum, Norm};
-
-/// Commits over which the rate is taken.
-const WINDOW: usize = 21;
 
 /// Everything that `wire::api::JobStatus` shows and the engine knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +25,6 @@ pub struct Status {
     pub steps_lost: u64,
     /// Steps begun, aborted and begun again.
     pub steps_redone: u64,
-    /// Over the last committed steps.
-    pub tokens_per_second: Option<f64>,
     /// The plan in a line.
     pub plan: Option<String>,
     /// Step and digest of the state when it was last hashed.
@@ -79,18 +72,12 @@ pub(super) struct Tally {
     pub reason: Option<String>,
     loss: Option<f64>,
     val_loss: Option<f64>,
-    /// Time of the last commits, with tokens.
-    commits: VecDeque<(Millis, u64)>,
 }
 
 impl Tally {
-    pub(super) fn committed(&mut self, now: Millis, tokens: u64, loss: f64) {
+    pub(super) fn committed(&mut self, loss: f64) {
         self.loss = Some(loss);
         self.stage_failures = 0;
-        self.commits.push_back((now, tokens));
-        if self.commits.len() > WINDOW {
-            self.commits.pop_front();
-        }
     }
 
     pub(super) fn validated(&mut self, step: u64, loss: LossSum) {
@@ -104,17 +91,6 @@ impl Tally {
     pub(super) fn rolled_back(&mut self, from: u64) {
         self.steps_lost += from;
         (self.evaluated, self.loss, self.val_loss, self.digest) = (0, None, None, None);
-        self.commits.clear();
-    }
-
-    pub(super) fn restored_loss(&mut self, loss: f64) {
-        self.loss = Some(loss);
-    }
-
-    fn tokens_per_second(&self) -> Option<f64> {
-        let ((from, _), (to, _)) = (self.commits.front()?, self.commits.back()?);
-        let tokens: u64 = self.commits.iter().skip(1).map(|(_, tokens)| tokens).sum();
-        (to > from).then(|| tokens as f64 * 1000.0 / (to.0 - from.0) as f64)
     }
 }
 
@@ -131,7 +107,6 @@ impl Engine {
             redundancy: self.redundancy(),
             steps_lost: self.tally.steps_lost,
             steps_redone: self.tally.steps_redone,
-            tokens_per_second: self.tally.tokens_per_second(),
             plan: self.plan().map(|plan| training::describe(plan)),
             digest: self.tally.digest,
             reason: self.tally.reason.clone(),

@@ -72,9 +72,7 @@ impl Engine {
     pub(super) fn commit_if_decided(&mut self) {
         let Some(report) = self.complete_report() else { return };
         let entry = commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report);
-        self.journal(Record::Committed(entry.clone()));
-        self.chain.push(entry.clone(), self.planned_generation());
-        self.tally.committed(self.now, entry.tokens, entry.mean_loss());
+        self.append(entry.clone());
         self.in_flight = None;
         self.flush_soon();
         let version = self.chain.head();
@@ -121,7 +119,7 @@ impl Engine {
             if !late && !pieces.iter().all(reported) {
                 missing += 1;
             }
-            for (id, norm) in &report.pieces {
+            for (id, norm) in report.pieces.iter().filter(|(id, _)| pieces.contains(id)) {
                 norms[id.0 as usize] = Some(*norm);
             }
         }
@@ -271,9 +269,11 @@ impl Engine {
         if shape(&planned.plan) != shape(&standing.plan) {
             return Some(format!("{}; before: {}", planned.reason, describe(&standing.plan)));
         }
-        let spare: Vec<NodeId> = self.members().into_iter().filter(|node| !in_use.contains(node)).collect();
-        let names: Vec<String> = spare.iter().map(NodeId::to_string).collect();
-        self.decided(format!("{} stays spare: the plan in force is as good as any", names.join(", ")));
+        let spare = self.members().into_iter().filter(|node| !in_use.contains(node));
+        let names: Vec<String> = spare.map(|node| node.to_string()).collect();
+        if !names.is_empty() {
+            self.decided(format!("{} stays spare: the plan in force is as good as any", names.join(", ")));
+        }
         None
     }
 
