@@ -14,13 +14,37 @@ mod tests;
 pub use holdings::Holdings;
 pub use set::IntervalSet;
 
-/// Elements `start..end` of a block's flat f32 space. Never empty.
+/// Elements `start..end` of a block's flat f32 space. Never empty, also when it was read from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Ends")]
 pub struct Interval {
     /// First element.
     pub start: u64,
     /// One past the last element.
     pub end: u64,
+}
+
+/// An interval as it is read.
+#[derive(Deserialize)]
+struct Ends {
+    start: u64,
+    end: u64,
+}
+
+/// What was read is no interval.
+#[derive(Debug, thiserror::Error)]
+#[error("an interval from {start} to {end} has no elements")]
+struct Empty {
+    start: u64,
+    end: u64,
+}
+
+impl TryFrom<Ends> for Interval {
+    type Error = Empty;
+
+    fn try_from(Ends { start, end }: Ends) -> Result<Self, Empty> {
+        if start < end { Ok(Self { start, end }) } else { Err(Empty { start, end }) }
+    }
 }
 
 impl Interval {
