@@ -98,16 +98,16 @@ impl Store {
         let (database, database_rebuilt) = Database::open(&dir.join("sled"))?;
         let mut mended = Mended { database_rebuilt, log_bytes_cut, ..Mended::default() };
 
-        let newest: BTreeMap<Vec<u8>, Entry> = logged.into_iter().map(|entry| (entry.key(), entry)).collect();
+        let logged: BTreeMap<Vec<u8>, Entry> = logged.into_iter().map(|entry| (entry.key(), entry)).collect();
         let kept = database.load()?;
-        for (key, entry) in &newest {
-            if kept.get(key) != Some(entry) {
+        for (key, entry) in &logged {
+            if kept.get(key).is_none_or(|other| other != entry && !is_newer(other, entry)) {
                 database.insert(entry)?;
                 mended.to_database += 1;
             }
         }
         for (key, entry) in &kept {
-            if !newest.contains_key(key) {
+            if logged.get(key).is_none_or(|other| is_newer(entry, other)) {
                 log.append(entry)?;
                 mended.to_log += 1;
             }
@@ -127,6 +127,15 @@ impl Store {
 
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the database's entry is newer than the log's of the same key. That is so if the log lost its end: a counter
+/// only ever grows, and anything else is written to the log first.
+fn is_newer(kept: &Entry, logged: &Entry) -> bool {
+    match (kept, logged) {
+        (Entry::Counter { value: kept, .. }, Entry::Counter { value: logged, .. }) => kept > logged,
+        (Entry::Counter { .. } | Entry::Node { .. } | Entry::Job { .. } | Entry::Line { .. }, _) => false,
     }
 }
 

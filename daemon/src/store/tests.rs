@@ -61,6 +61,27 @@ fn torn_log_end_is_cut_and_filled_from_the_database() {
     assert_eq!(Store::open(dir.path()).expect("opens").mended(), Mended::default());
 }
 
+/// A coordinator that counted an incarnation twice would use generations twice.
+#[test]
+fn a_counter_does_not_go_back_when_the_log_loses_its_end() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let counter = |value| Entry::Counter { counter: Counter::Incarnation, value };
+    let store = Store::open(dir.path()).expect("opens");
+    store.append(&counter(1)).expect("appends");
+    let first = std::fs::metadata(dir.path().join("log")).expect("log is there").len();
+    store.append(&counter(2)).expect("appends");
+    store.flush().expect("flushes");
+    drop(store);
+    let log = std::fs::OpenOptions::new().write(true).open(dir.path().join("log")).expect("log is there");
+    log.set_len(first + 3).expect("torn");
+    let store = Store::open(dir.path()).expect("opens");
+    assert_eq!((store.mended().to_log, store.mended().to_database), (1, 0));
+    assert_eq!(load(&store), [counter(2)]);
+    drop(store);
+    let store = Store::open(dir.path()).expect("opens");
+    assert_eq!((store.mended(), load(&store)), (Mended::default(), vec![counter(2)]));
+}
+
 #[test]
 fn damage_within_the_log_ends_it_there() {
     let dir = tempfile::tempdir().expect("temporary directory");
