@@ -66,8 +66,13 @@ impl Shelf {
         pieces: &[PieceData],
     ) -> Result<Vec<PieceLeaves>, WrittenError> {
         let home = self.directory(job);
-        let last = home.join(format!("{:012}-{}", version.step, &version.chain.to_hex()[..16]));
-        let draft = last.with_extension(&UNFINISHED[1..]);
+        let name = format!("{:012}-{}", version.step, &version.chain.to_hex()[..16]);
+        let before: Vec<PathBuf> =
+            entries(&home)?.into_iter().filter(|(_, found)| found.starts_with(&name)).map(|(path, _)| path).collect();
+        // Written again under a name of its own, so that what was durable stays so until this is.
+        let names = std::iter::once(name.clone()).chain((1..).map(|again| format!("{name}.{again}")));
+        let last = names.map(|name| home.join(name)).find(|path| !path.exists()).expect("WR-1 (names do not run out)");
+        let draft = home.join(format!("{name}{UNFINISHED}"));
         fs::create_dir_all(&home).map_err(WrittenError::write(&home))?;
         remove(&draft)?;
         fs::create_dir(&draft).map_err(WrittenError::write(&draft))?;
@@ -78,9 +83,9 @@ impl Shelf {
         let manifest = Manifest { format: FORMAT, version, files };
         write_json(&draft.join(MANIFEST), &manifest)?;
         sync(&draft)?;
-        remove(&last)?;
         fs::rename(&draft, &last).map_err(WrittenError::write(&last))?;
         sync(&home)?;
+        before.iter().try_for_each(|path| remove(path))?;
         sync(&self.root)?;
         self.forget_old(job)?;
         Ok(manifest.files.into_iter().flat_map(|file| file.leaves).collect())
