@@ -5,6 +5,7 @@
 //! walks its instruction list on the [`device`]; its tokens come from the [`loader`]. [`transport`]: links between
 //! processes. [`written`]: pieces on disk.
 
+mod chain;
 pub mod coordinator;
 pub mod device;
 pub mod holder;
@@ -13,3 +14,5 @@ pub mod node;
 pub mod stage;
 pub mod transport;
 pub mod written;
+
+pub use chain::chain;

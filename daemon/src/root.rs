@@ -2,6 +2,7 @@
 //! that is the respawner's work, with a clean process.
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use shoal_actors::chain;
 use shoal_actors::coordinator::{CoordinatorActor, CoordinatorArgs, CoordinatorMsg};
 use tokio::sync::oneshot;
 
@@ -53,14 +54,4 @@ impl Actor for Root {
         me.stop(None);
         Ok(())
     }
-}
-
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -100,7 +100,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A worker that outlived the coordinator before may still hold what belongs to jobs that ended meanwhile.
+    /// A worker that comes back, to this coordinator or the next, may still hold what belongs to jobs that ended meanwhile.
     pub(super) fn release_ended(&mut self, node: NodeId, offer: &Offer) -> Result<(), JournalError> {
         let ended: Vec<JobId> = self.jobs.iter().filter(|(_, entry)| entry.is_over()).map(|(id, _)| *id).collect();
         for id in ended {

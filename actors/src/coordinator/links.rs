@@ -109,14 +109,12 @@ impl Coordinator {
         tracing::info!(%node, name, pid, ?arrival, "worker is here");
         self.tell(node, ToWorker::Welcome { node });
         self.introduce();
+        let Some(offer) = self.members.get_mut(node).map(|member| member.offer()) else { return Ok(()) };
+        if had == Some(node) {
+            self.release_ended(node, &offer)?;
+        }
         match arrival {
-            Arrival::Joined => {
-                let Some(offer) = self.members.get_mut(node).map(|member| member.offer()) else { return Ok(()) };
-                if had == Some(node) {
-                    self.release_ended(node, &offer)?;
-                }
-                self.drive_active(Some(Event::Joined { node, offer }))
-            }
+            Arrival::Joined => self.drive_active(Some(Event::Joined { node, offer })),
             Arrival::Returned => self.drive_active(Some(Event::LinkReset { node })),
         }
     }

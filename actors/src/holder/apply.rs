@@ -61,7 +61,7 @@ impl HolderState {
         let Updating { slot, step, .. } = *update;
         match result {
             Ok(Ok(())) => self.fact(HolderEvent::Applied { slot, step }).await,
-            Ok(Err(error @ UpdateError::Room(_))) => self.fact(over_budget(crate::stage::chain(&error))).await,
+            Ok(Err(error @ UpdateError::Room(_))) => self.fact(over_budget(crate::chain(&error))).await,
             Err(panic) if update.attempts.fetch_add(1, Ordering::Relaxed) + 1 < UPDATE_ATTEMPTS => {
                 tracing::warn!(job = %self.args.id, step, %panic, "update panicked and is taken up again");
                 self.update(update);

@@ -14,7 +14,7 @@ use shoal_wire::data::{Header, Purpose, StateReason};
 
 use super::build::flatten;
 use super::gather::Partial;
-use super::message::{HolderMsg, Work, WorkDone};
+use super::message::{CopyError, HolderMsg, Work, WorkDone};
 use super::slot::Slot;
 use super::state::HolderState;
 use super::tensor::Slice;
@@ -103,8 +103,7 @@ impl HolderState {
                 };
                 let done = self.tell_copied(id, interval.len());
                 if buffer.len() as u64 == interval.len() {
-                    let text = |result: Result<(), shoal_kernels::JobPanic>| result.map_err(|p| p.to_string());
-                    self.hand_over(block, interval, Arc::new(buffer), move |result| done(text(result)));
+                    self.hand_over(block, interval, Arc::new(buffer), move |result| done(flatten(result.map(Ok))));
                 }
             }
         }
@@ -117,7 +116,7 @@ impl HolderState {
         slot: &Slot,
         interval: Interval,
         buffer: Buffer,
-        done: impl FnOnce(Result<(), String>) + Send + 'static,
+        done: impl FnOnce(Result<(), CopyError>) + Send + 'static,
     ) {
         let elements = interval.len() as usize;
         if buffer.len() != 3 * elements {
@@ -130,7 +129,7 @@ impl HolderState {
         thread.submit(
             move |device| {
                 let kind = |k: usize| (&buffer, k * elements..(k + 1) * elements);
-                cell.write((device, &arena), at, [kind(0), kind(1), kind(2)]).map_err(|e| e.to_string())
+                cell.write((device, &arena), at, [kind(0), kind(1), kind(2)])
             },
             move |result| done(flatten(result)),
         );

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use shoal_kernels::JobPanic;
+use shoal_kernels::{ArenaError, JobPanic};
 use shoal_model::init;
 use shoal_plan::holder::{HolderEvent, Part, Role, SlotId, Source};
 use shoal_plan::ids::BlockId;
 use shoal_plan::protocol::Trouble;
 use shoal_plan::space::Interval;
 
-use super::message::{HolderMsg, Work, WorkDone};
+use super::message::{CopyError, HolderMsg, Work, WorkDone};
 use super::slot::{Slot, SlotCell};
 use super::state::HolderState;
 
@@ -47,7 +47,7 @@ impl HolderState {
                 })
             },
             move |result| {
-                let result = flatten(result.map(|r| r.map_err(|e| e.to_string())));
+                let result = flatten(result);
                 // An error means that the job is over here.
                 let _ = me.cast(HolderMsg::Work(Work(WorkDone::Built(id, result))));
             },
@@ -62,7 +62,7 @@ impl HolderState {
             let _ = me.cast(HolderMsg::Work(Work(WorkDone::Built(id, result))));
         };
         let Some(from) = self.slots.get(&source) else {
-            done(Err(format!("slot {} is not here", source.0)));
+            done(Err(CopyError::Lost(format!("slot {} is not here", source.0))));
             return;
         };
         let (still, cell) = (Arc::clone(&from.cell), Arc::clone(cell));
@@ -83,9 +83,9 @@ impl HolderState {
                         let kinds = [(&**weight, range.clone()), (&**first, range.clone()), (&**second, range)];
                         cell.write((device, &arena), at, kinds)
                     });
-                    flatten(copy.await.map(|r| r.map_err(|e| e.to_string())))
+                    flatten(copy.await)
                 }
-                Err(panic) => Err(panic.to_string()),
+                Err(panic) => Err(CopyError::Lost(panic.to_string())),
             };
             done(copied);
         });
@@ -93,6 +93,9 @@ impl HolderState {
 }
 
 /// A panic as one more way to fail.
-pub(super) fn flatten<T>(result: Result<Result<T, String>, JobPanic>) -> Result<T, String> {
-    result.map_err(|panic| panic.to_string())?
+pub(super) fn flatten<T>(result: Result<Result<T, ArenaError>, JobPanic>) -> Result<T, CopyError> {
+    match result {
+        Ok(copied) => copied.map_err(|error| CopyError::Room(error.to_string())),
+        Err(panic) => Err(CopyError::Lost(panic.to_string())),
+    }
 }

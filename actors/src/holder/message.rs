@@ -52,9 +52,9 @@ pub struct Work(pub(super) WorkDone);
 #[derive(Debug)]
 pub(super) enum WorkDone {
     /// One local part of a new slot.
-    Built(SlotId, Result<(), String>),
+    Built(SlotId, Result<(), CopyError>),
     /// One part of something fetched was copied to where it goes.
-    Copied(FetchId, u64, Result<(), String>),
+    Copied(FetchId, u64, Result<(), CopyError>),
     /// A part of a fill was copied into its slot.
     Filled {
         /// Under which it was sent.
@@ -65,8 +65,15 @@ pub(super) enum WorkDone {
         version: Version,
         /// Elements of the part.
         elements: u64,
-        /// Whether there was room.
-        result: Result<(), String>,
+        /// Whether it was.
+        result: Result<(), CopyError>,
+    },
+    /// What was to be hashed or written was not.
+    Unwritten {
+        /// Of the order.
+        generation: Generation,
+        /// What was found.
+        cause: String,
     },
     /// Weights were copied to the seats.
     Handed(Box<HolderEvent>, Result<(), JobPanic>),
@@ -85,6 +92,15 @@ pub(super) enum WorkDone {
     },
     /// An update ended.
     Updated(Arc<Updating>, Result<Result<(), UpdateError>, JobPanic>),
+}
+
+/// Why elements are not where they were to be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CopyError {
+    /// There was no room: the plan does not fit.
+    Room(String),
+    /// The copying failed, or its source was gone: worth another try.
+    Lost(String),
 }
 
 /// About the link to another worker.

@@ -14,7 +14,7 @@ use shoal_plan::space::Interval;
 use shoal_wire::control::ToPeer;
 use shoal_wire::data::{Header, Purpose, StateReason};
 
-use super::message::{HolderMsg, LinkNews, Work, WorkDone};
+use super::message::{CopyError, HolderMsg, LinkNews, Work, WorkDone};
 use super::outside::LinkError;
 use super::slot::Kinds;
 use super::state::HolderState;
@@ -91,6 +91,11 @@ impl Fetches {
             self.fills.remove(&(slot, version.step));
         }
         last
+    }
+
+    /// Whether it is still wanted.
+    fn is_open(&self, id: FetchId) -> bool {
+        self.open.contains_key(&id)
     }
 
     /// Elements of it are where they go; it itself when it is whole.
@@ -320,10 +325,14 @@ impl HolderState {
         &mut self,
         id: FetchId,
         elements: u64,
-        result: Result<(), String>,
+        result: Result<(), CopyError>,
     ) -> Result<(), ActorProcessingErr> {
-        if let Err(cause) = result {
-            return self.fact(super::state::over_budget(cause)).await;
+        if let Err(error) = result {
+            if !self.fetches.is_open(id) {
+                return Ok(());
+            }
+            let trouble = self.not_copied(error);
+            return self.fact(HolderEvent::Trouble { trouble, lost: Vec::new() }).await;
         }
         let Some(fetch) = self.fetches.copied(id, elements) else { return Ok(()) };
         let Fetch { generation, version, block, interval, into, .. } = fetch;
@@ -335,7 +344,7 @@ impl HolderState {
     }
 
     /// Tells this actor, from a device's thread, that a part was copied.
-    pub(super) fn tell_copied(&self, id: FetchId, elements: u64) -> impl FnOnce(Result<(), String>) + Send + use<> {
+    pub(super) fn tell_copied(&self, id: FetchId, elements: u64) -> impl FnOnce(Result<(), CopyError>) + Send + use<> {
         let me = self.me.clone();
         move |result| {
             // An error means that the job is over here.

@@ -34,6 +34,6 @@ pub trait Outside: Send + Sync + 'static {
     /// Ends every transfer of a job under an older generation.
     fn fence(&self, job: JobId, generation: Generation);
 
-    /// Bytes and messages so far, by peer and purpose.
-    fn traffic(&self) -> Vec<TrafficLine>;
+    /// Bytes and messages of a job's transfers so far, by peer and purpose.
+    fn traffic(&self, job: JobId) -> Vec<TrafficLine>;
 }

@@ -6,9 +6,9 @@ use shoal_plan::digest::PieceLeaves;
 use shoal_plan::holder::{HolderEvent, SlotId};
 use shoal_plan::ids::Generation;
 use shoal_plan::ledger::Version;
-use shoal_plan::protocol::{Persist, PersistMode, Trouble};
+use shoal_plan::protocol::{Persist, PersistMode};
 
-use super::message::HolderMsg;
+use super::message::{HolderMsg, Work, WorkDone};
 use super::slot::Kinds;
 use super::state::HolderState;
 use crate::transport::BulkSource;
@@ -20,40 +20,31 @@ impl HolderState {
             .iter()
             .filter_map(|id| self.slots.get(id))
             .map(|slot| {
-                let cell = Arc::clone(&slot.cell);
-                (slot.block, slot.interval, self.thread(slot.role).run(move |_| cell.snapshot()))
+                let (cell, block, interval) = (Arc::clone(&slot.cell), slot.block, slot.interval);
+                let snapshot = self.thread(slot.role).run(move |_| cell.snapshot());
+                async move {
+                    let kinds = snapshot.await.map_err(|panic| panic.to_string())?;
+                    Ok(PieceData { block, interval, kinds: sources(kinds) })
+                }
             })
             .collect();
         let (shelf, table, job, me) = (self.args.shelf.clone(), Arc::clone(&self.table), self.args.id, self.me.clone());
         let report = self.report();
         tokio::spawn(async move {
-            let mut pieces = Vec::with_capacity(held.len());
-            for (block, interval, snapshot) in held {
-                match snapshot.await {
-                    Ok(kinds) => pieces.push(PieceData { block, interval, kinds: sources(kinds) }),
-                    Err(panic) => tracing::error!(%panic, "slot could not be read"),
-                }
-            }
-            let hashed = tokio::task::spawn_blocking(move || -> Result<Vec<PieceLeaves>, String> {
-                match persist.mode {
-                    PersistMode::Hash => Ok(pieces.iter().flat_map(|p| p.leaves(table.block(p.block))).collect()),
-                    PersistMode::Write => {
-                        let leaves = shelf.write(job, &table, version, &pieces);
-                        let kept = leaves.and_then(|leaves| shelf.write_report(job, &report).map(|()| leaves));
-                        kept.map_err(|error| crate::stage::chain(&error))
-                    }
-                }
-            });
-            let fact = match hashed.await {
-                Ok(Ok(leaves)) => HolderEvent::Persisted { generation, request: persist.request, leaves },
-                Ok(Err(cause)) => HolderEvent::Trouble { trouble: Trouble::Disk { cause }, lost: Vec::new() },
-                Err(error) => {
-                    let cause = error.to_string();
-                    HolderEvent::Trouble { trouble: Trouble::Disk { cause }, lost: Vec::new() }
+            let write = move |pieces: Vec<PieceData>| match persist.mode {
+                PersistMode::Hash => Ok(pieces.iter().flat_map(|p| p.leaves(table.block(p.block))).collect()),
+                PersistMode::Write => {
+                    let leaves = shelf.write(job, &table, version, &pieces);
+                    let kept = leaves.and_then(|leaves| shelf.write_report(job, &report).map(|()| leaves));
+                    kept.map_err(|error| crate::chain(&error))
                 }
             };
+            let message = match persisted(held, write).await {
+                Ok(leaves) => HolderMsg::Fact(HolderEvent::Persisted { generation, request: persist.request, leaves }),
+                Err(cause) => HolderMsg::Work(Work(WorkDone::Unwritten { generation, cause })),
+            };
             // An error means that the job is over here.
-            let _ = me.cast(HolderMsg::Fact(fact));
+            let _ = me.cast(message);
         });
     }
 
@@ -69,6 +60,18 @@ impl HolderState {
             }
         });
     }
+}
+
+/// What `write` makes of pieces held still, or what went wrong.
+async fn persisted(
+    held: Vec<impl Future<Output = Result<PieceData, String>>>,
+    write: impl FnOnce(Vec<PieceData>) -> Result<Vec<PieceLeaves>, String> + Send + 'static,
+) -> Result<Vec<PieceLeaves>, String> {
+    let mut pieces = Vec::with_capacity(held.len());
+    for piece in held {
+        pieces.push(piece.await?);
+    }
+    tokio::task::spawn_blocking(move || write(pieces)).await.map_err(|error| error.to_string())?
 }
 
 fn sources(kinds: Kinds) -> [Arc<dyn BulkSource>; 3] {

@@ -57,7 +57,7 @@ impl HolderState {
             busy_seconds: devices.compute.busy_seconds(),
         };
         let node = self.args.node.to_string();
-        NodeReport { node, devices: vec![device], traffic: self.args.outside.traffic() }
+        NodeReport { node, devices: vec![device], traffic: self.args.outside.traffic(self.args.id) }
     }
 
     /// Elements of an interval that belong to parameters.

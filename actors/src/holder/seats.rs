@@ -106,7 +106,7 @@ impl HolderState {
         let made = compute.run(move |_| StageModel::new(&arena, &job.spec, table, blocks, lanes)).await;
         let cause = match made {
             Ok(Ok(model)) => return Some(Arc::new(SeatCore::new(model, cancel.clone()))),
-            Ok(Err(error)) => crate::stage::chain(&error),
+            Ok(Err(error)) => crate::chain(&error),
             Err(panic) => panic.to_string(),
         };
         self.find(over_budget(format!("{} {seat}: {cause}", self.args.id)));
@@ -270,9 +270,14 @@ impl HolderState {
 
     /// Something computed for the seats here has failed; a fence with the same plan repairs it.
     pub(super) fn stage_failed(&self, cause: String) -> HolderEvent {
+        HolderEvent::Trouble { trouble: self.stage_trouble(cause), lost: Vec::new() }
+    }
+
+    /// As [`Self::stage_failed`], to be told with what is lost.
+    pub(super) fn stage_trouble(&self, cause: String) -> Trouble {
         let seat = self.adopted.as_ref().and_then(|a| a.seats.first()).map(|s| s.seat);
         let seat = seat.unwrap_or(Seat { stage: StageIndex(0), replica: Replica(0) });
-        HolderEvent::Trouble { trouble: Trouble::StageFailed { seat, cause }, lost: Vec::new() }
+        Trouble::StageFailed { seat, cause }
     }
 
     /// Where a piece of the adopted plan lies.

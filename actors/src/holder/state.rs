@@ -11,7 +11,7 @@ use shoal_plan::ids::Generation;
 use shoal_plan::protocol::Trouble;
 use shoal_wire::data::Header;
 
-use super::message::{HolderArgs, HolderMsg, Work, WorkDone};
+use super::message::{CopyError, HolderArgs, HolderMsg, Work, WorkDone};
 use super::moves::Fetches;
 use super::seats::Adopted;
 use super::slot::Slot;
@@ -122,7 +122,8 @@ impl HolderState {
     /// Whether what a transfer belongs to is under way here; one that is too early is kept, an older one dropped.
     pub(super) fn is_current(&mut self, header: &Header, buffer: Buffer) -> Option<Buffer> {
         let adopted = self.adopted.as_ref().map_or(Generation::default(), |a| a.generation);
-        if header.generation < self.books.generation() {
+        let over = header.generation == self.books.generation() && self.books.is_released();
+        if header.generation < self.books.generation() || over {
             return None;
         }
         if header.generation > adopted {
@@ -199,7 +200,20 @@ impl HolderState {
                 self.filled((generation, version), slot, elements).await
             }
             WorkDone::Handed(fact, Ok(())) => self.fact(*fact).await,
-            WorkDone::Filled { result: Err(cause), .. } => self.fact(over_budget(cause)).await,
+            WorkDone::Filled { generation, result: Err(error), .. } => {
+                if !self.in_force(generation) {
+                    return Ok(());
+                }
+                let trouble = self.not_copied(error);
+                self.fact(HolderEvent::Trouble { trouble, lost: Vec::new() }).await
+            }
+            WorkDone::Unwritten { generation, cause } => {
+                if !self.in_force(generation) {
+                    return Ok(());
+                }
+                let trouble = Trouble::Disk { cause };
+                self.fact(HolderEvent::Trouble { trouble, lost: Vec::new() }).await
+            }
             WorkDone::Handed(_, Err(panic)) => self.fact(self.stage_failed(panic.to_string())).await,
             WorkDone::Gathered { generation, step, piece, loss, whole } => {
                 self.gathered((generation, step, piece), loss, whole).await
@@ -209,13 +223,15 @@ impl HolderState {
     }
 
     /// Local parts of a slot are in; what waited for them goes on when the last one is.
-    async fn built(&mut self, id: SlotId, result: Result<(), String>) -> Result<(), ActorProcessingErr> {
+    async fn built(&mut self, id: SlotId, result: Result<(), CopyError>) -> Result<(), ActorProcessingErr> {
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.building -= 1;
         }
-        if let Err(cause) = result {
-            self.slots.remove(&id);
-            self.find(HolderEvent::Trouble { trouble: Trouble::OverBudget { cause }, lost: vec![id] });
+        if let Err(error) = result
+            && self.slots.remove(&id).is_some()
+        {
+            let trouble = self.not_copied(error);
+            self.find(HolderEvent::Trouble { trouble, lost: vec![id] });
         }
         for command in std::mem::take(&mut self.parked) {
             self.carry_out(command).await?;
@@ -223,6 +239,14 @@ impl HolderState {
         match self.found.pop_front() {
             Some(event) => self.fact(event).await,
             None => Ok(()),
+        }
+    }
+
+    /// What the engine is told of elements that did not get where they belong.
+    pub(super) fn not_copied(&self, error: CopyError) -> Trouble {
+        match error {
+            CopyError::Room(cause) => Trouble::OverBudget { cause },
+            CopyError::Lost(cause) => self.stage_trouble(cause),
         }
     }
 

@@ -128,7 +128,7 @@ impl Outside for Links {
         self.endpoint.fence(job, generation);
     }
 
-    fn traffic(&self) -> Vec<TrafficLine> {
-        self.endpoint.traffic()
+    fn traffic(&self, job: JobId) -> Vec<TrafficLine> {
+        self.endpoint.traffic_of(job)
     }
 }

@@ -45,7 +45,7 @@ async fn report(shelf: Shelf, holder: Option<ActorRef<HolderMsg>>, job: JobId) -
 async fn blocking(read: impl FnOnce() -> Result<Answer, WrittenError> + Send + 'static) -> Answer {
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => Answer::Refused(crate::stage::chain(&error)),
+        Ok(Err(error)) => Answer::Refused(crate::chain(&error)),
         Err(error) => Answer::Refused(error.to_string()),
     }
 }

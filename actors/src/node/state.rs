@@ -319,6 +319,13 @@ impl NodeState {
             tracing::warn!(job = %id, "a job came before a welcome");
             return Ok(());
         };
+        if let Some(other) = self.jobs.remove(&id) {
+            tracing::warn!(job = %id, "another job has this name now; what was held of the one before is freed");
+            if let Err(error) = other.holder.stop_and_wait(None, Some(STOP_DEADLINE)).await {
+                tracing::warn!(job = %id, %error, "holder did not end in time");
+            }
+            self.links.endpoint.forget(id);
+        }
         let holder = self.holder(node, id, &job).await?;
         self.jobs.insert(id, JobHere { job, holder, generation: Generation::default() });
         self.sink.expect(self.jobs.keys().copied().collect());

@@ -18,6 +18,7 @@ use shoal_plan::space::GradUnit;
 use super::core::Outcome;
 use super::message::{SeatNews, StageArgs, StageMsg, wire_loss};
 use super::walk::{Inbox, Next, Walk};
+use crate::chain::chain;
 use crate::holder::HolderMsg;
 
 /// The actor of one seat.
@@ -260,16 +261,4 @@ impl StageState {
     fn say(&self, news: SeatNews) -> Result<(), ActorProcessingErr> {
         Ok(self.args.holder.cast(HolderMsg::Seat(self.args.generation, self.args.seat, news))?)
     }
-}
-
-/// An error with everything behind it.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }

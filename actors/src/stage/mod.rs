@@ -6,7 +6,6 @@ mod message;
 mod walk;
 
 pub use actor::StageActor;
-pub(crate) use actor::chain;
 pub use core::{Outcome, SeatCore};
 pub use message::{Cargo, Flow, SeatNews, StageArgs, StageMsg, wire_loss};
 

@@ -1,10 +1,9 @@
 //! What goes wrong, as an answer.
 
-use std::error::Error;
-
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use shoal_actors::chain;
 use shoal_actors::coordinator::RequestError;
 use shoal_actors::coordinator::written::CatalogueError;
 use shoal_plan::digest::DigestError;
@@ -74,12 +73,7 @@ impl Fault {
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (status, word) = self.word();
-        let mut message = self.to_string();
-        let mut source = self.source();
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
-        }
+        let message = chain(&self);
         (status, Json(ApiError { error: word.to_owned(), message })).into_response()
     }
 }

@@ -165,7 +165,7 @@ impl Outside for Wire {
         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = generation;
     }
 
-    fn traffic(&self) -> Vec<TrafficLine> {
+    fn traffic(&self, _: JobId) -> Vec<TrafficLine> {
         Vec::new()
     }
 }
