@@ -114,14 +114,12 @@ impl Holder {
         let initialise = deploy.resolve == Resolution::Initialise;
         // Records beyond the deployed version are of steps that were given up.
         self.entries.retain(|step, _| *step <= deploy.version.step && !initialise);
-        if initialise {
-            if deploy.version != self.genesis {
-                let cause =
-                    "the coordinator starts this job from another seed, model or data than this node knows".to_owned();
-                self.phase = Phase::Waiting;
-                self.trouble(Trouble::Data { cause }, &[], out);
-                return;
-            }
+        if initialise && deploy.version != self.genesis {
+            let cause =
+                "the coordinator starts this job from another seed, model or data than this node knows".to_owned();
+            self.phase = Phase::Waiting;
+            self.trouble(Trouble::Data { cause }, &[], out);
+            return;
         }
         let by_number = self.rules.breaks(Breach::VersionByNumberOnly);
         let mut stale = Vec::new();

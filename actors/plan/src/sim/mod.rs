@@ -7,10 +7,12 @@
 //! What the oracle demands is in [`Oracle`].
 
 mod actor;
+mod brief;
 mod bulk;
 mod coordinator;
 mod faults;
 mod model;
+mod moves;
 mod oracle;
 mod queue;
 mod rng;

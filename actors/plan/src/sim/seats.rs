@@ -8,6 +8,7 @@ use super::actor::{Collect, Life, Task};
 use super::bulk::{Body, Bulk, Part};
 use super::faults::Point;
 use super::model::mix;
+use super::moves::Whole;
 use super::oracle::Oracle;
 use super::world::{Coming, World};
 use crate::holder::{HolderEvent, SeatCommand};
@@ -225,7 +226,7 @@ impl World {
                 }
             }
             Body::ShadowGradient { step, piece, values, norm, loss } => {
-                self.gradient_here(to, generation, step, piece, values, norm, loss);
+                self.gradient_here(to, generation, step, piece, Whole { values, norm, loss });
                 self.reached(Point::ShadowHasGradient, to);
             }
             Body::Weights { step, piece, values } => {
@@ -278,7 +279,8 @@ impl World {
         }
         let Some(whole) = actor.collects.remove(&(part.piece, step)) else { return };
         let norm = arithmetic.norm(&whole.values);
-        self.gradient_here(node, generation, step, part.piece, Arc::new(whole.values), norm, whole.loss);
+        let whole = Whole { values: Arc::new(whole.values), norm, loss: whole.loss };
+        self.gradient_here(node, generation, step, part.piece, whole);
     }
 
     /// Fetched or filled state is here; what nobody waits for, or has already, is dropped.
