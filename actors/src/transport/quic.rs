@@ -32,6 +32,8 @@ const LARGE_WINDOW: u64 = 1 << 20;
 const PATH_WINDOW: u32 = 32 << 20;
 /// The same with large packets, within what the socket's buffer holds: on loopback nothing else can lose a packet.
 const LARGE_WINDOWS: RangeInclusive<usize> = (1 << 20)..=(8 << 20);
+/// Packets after which an acknowledgement does not wait for its delay.
+const ACK_EVERY: u32 = 8;
 /// Open transfers of one connection and direction; more wait.
 const STREAMS: u32 = 256;
 
@@ -138,10 +140,11 @@ fn common(timing: &Timing, window: u32) -> TransportConfig {
     transport
 }
 
-/// A transfer is done when its last packet is acknowledged; by default that may take 25 ms.
+/// A transfer is done when its last packet is acknowledged; by default that may take 25 ms, and every second packet costs
+/// an acknowledgement.
 fn acknowledgements() -> AckFrequencyConfig {
     let mut config = AckFrequencyConfig::default();
-    config.max_ack_delay(Some(Duration::from_millis(1)));
+    config.max_ack_delay(Some(Duration::from_millis(1))).ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY));
     config
 }
 

@@ -10,6 +10,9 @@ use proptest::prelude::*;
 use samples::Sample;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use shoal_plan::ids::{BlockId, Digest, Generation, JobId};
+use shoal_plan::ledger::Version;
+use shoal_plan::space::Interval;
 use shoal_wire::control::{self, Control};
 use shoal_wire::data::{self, Header};
 use shoal_wire::{DecodeError, EncodeError, frame, journal};
@@ -105,6 +108,26 @@ fn bytes_after_a_message_are_an_error() {
     frame.push(0);
     let found = frame::decode::<Control>(control::VERSION, &frame[frame::LENGTH_BYTES..]);
     assert_eq!(found, Err(DecodeError::Trailing { bytes: 1 }));
+}
+
+/// What code relies on without asking holds for what is read, too.
+#[test]
+fn an_empty_interval_is_no_message() {
+    let message = |start, end| {
+        Control::ToPeer(control::ToPeer::FetchWeights {
+            job: JobId(1),
+            generation: Generation::default(),
+            version: Version { step: 1, chain: Digest::default() },
+            block: BlockId(0),
+            interval: Interval { start, end },
+        })
+    };
+    for (start, end, valid) in [(16, 32, true), (32, 32, false), (33, 32, false)] {
+        let frame = frame::encode(control::VERSION, 1000, &message(start, end)).expect("small");
+        let found = frame::decode::<Control>(control::VERSION, &frame[frame::LENGTH_BYTES..]);
+        assert_eq!(found.is_ok(), valid, "{start}..{end}");
+        assert!(valid || matches!(found, Err(DecodeError::Form(_))));
+    }
 }
 
 proptest! {
