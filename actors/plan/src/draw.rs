@@ -25,7 +25,7 @@ const WIDTH: u64 = 96;
 /// Everything [`text`] shows, as data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// As [`line`].
+    /// As [`line()`].
     pub layout: String,
     /// Stages in pipeline order.
     pub stages: Vec<StageSummary>,
