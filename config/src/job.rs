@@ -137,7 +137,7 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
     let clip = match raw.clip.as_ref().map(|found| (found, found.value)) {
         None => Some(1.0),
         Some((_, OrNone(None))) => None,
-        Some((_, OrNone(Some(norm)))) if norm > 0.0 => Some(norm as f32),
+        Some((_, OrNone(Some(norm)))) if fits(norm) => Some(norm as f32),
         Some((found, OrNone(Some(_)))) => return Err(found.refuse("a number above 0, or \"none\"")),
     };
     Ok(TrainSpec {
@@ -148,7 +148,8 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
             beta1: real(&raw.beta1, 0.9, |b| (0.0..1.0).contains(&b), decay)? as f32,
             beta2: real(&raw.beta2, 0.95, |b| (0.0..1.0).contains(&b), decay)? as f32,
             epsilon: positive(&raw.epsilon, 1e-8)? as f32,
-            weight_decay: real(&raw.weight_decay, 0.1, |d| d >= 0.0, "a number from 0")? as f32,
+            weight_decay: real(&raw.weight_decay, 0.1, |d| (0.0..=f64::from(f32::MAX)).contains(&d), "a number from 0")?
+                as f32,
         },
         schedule: LrSpec {
             peak,
@@ -235,9 +236,13 @@ fn real(
     }
 }
 
+/// Positive, and neither zero nor infinite as f32.
+fn fits(x: f64) -> bool {
+    (f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX)).contains(&x)
+}
+
 fn positive(found: &Option<Found<f64>>, default: f64) -> Result<f64, ConfigError> {
-    // The smallest positive f32: anything below would round to zero.
-    real(found, default, |x| x >= f64::from(f32::MIN_POSITIVE), "a number above 0")
+    real(found, default, fits, "a number above 0 that fits 32 bits")
 }
 
 fn auto(found: &Option<Found<Auto<u64>>>, allowed: RangeInclusive<u64>, of: &str) -> Result<Auto<u32>, ConfigError> {

@@ -4,6 +4,7 @@
 //! filled in, and everything that enters bits resolved before any node is looked at. [`job`] and [`node`] lead from one
 //! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit.
 
+pub mod check;
 mod document;
 pub mod error;
 pub mod job;

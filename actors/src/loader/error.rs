@@ -15,7 +15,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// Something is there and cannot be read.
-    #[error("data file {path} cannot be read; check its permissions")]
+    #[error("data file {path} cannot be read; it must be a regular file that the daemons may read")]
     Read {
         /// Which file.
         path: PathBuf,

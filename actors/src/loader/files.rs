@@ -81,6 +81,10 @@ fn walk(directory: &Path, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
 
 fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
     let failed = |source| DataError::Read { path: path.clone(), source };
+    // Opening a pipe would wait for somebody to write, and devices have no length.
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+    }
     let file = File::open(&path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     let other = |found: String| DataError::Format { path: path.clone(), format: word(format), found };

@@ -160,3 +160,8 @@ fn other_tokens_than_submitted_are_refused() {
     let message = changed.verify(&submitted).expect_err("differs").to_string();
     assert!(message.contains(&submitted.digest.to_hex()), "{message}");
 }
+
+#[test]
+fn only_regular_files_are_opened() {
+    refused(&spec(DataFormat::Text, Path::new("/dev/null"), 0.0), 256, &["/dev/null", "regular file"]);
+}

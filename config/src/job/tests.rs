@@ -181,3 +181,11 @@ fn a_file_that_is_not_there_is_named() {
     let error = read(Path::new("no/such/job.toml")).expect_err("no file").to_string();
     assert_eq!(error, "cannot read no/such/job.toml");
 }
+
+#[test]
+fn numbers_that_do_not_fit_32_bits_are_refused() {
+    for key in ["learning_rate", "epsilon", "weight_decay", "clip"] {
+        let error = parse_here(&format!("{MINIMAL}{key} = 1e300\n")).expect_err(key).to_string();
+        assert!(error.contains(&format!("`train.{key}` is 1e300")), "{error}");
+    }
+}

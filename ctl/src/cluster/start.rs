@@ -66,8 +66,7 @@ pub fn raise(dir: &ClusterDir, program: &Path, wanted: &Wanted) -> Result<Raised
     for name in &names {
         workers.push(worker(dir, program, name, wanted)?);
     }
-    let expected: Vec<&str> =
-        live.iter().map(|node| node.node.as_str()).chain(names.iter().map(String::as_str)).collect();
+    let expected: Vec<&str> = live.iter().map(String::as_str).chain(names.iter().map(String::as_str)).collect();
     let watched: Vec<&Started> = std::iter::once(&coordinator).chain(&workers).collect();
     let what = format!("not all of {} are ready", expected.join(", "));
     let nodes = wait(dir, &watched, give_up, &what, || {
@@ -140,19 +139,23 @@ fn launch(dir: &ClusterDir, program: &Path, name: &str, arguments: &[OsString]) 
     Ok(started)
 }
 
-/// Workers that count: known to the coordinator, not leaving, and, if we started them, with a living process. The
-/// coordinator may not have noticed a death yet.
-fn live(dir: &ClusterDir, present: &[NodeInfo]) -> Result<Vec<NodeInfo>, Failure> {
-    let started = dir.started()?;
-    let is_dead = |node: &NodeInfo| started.iter().any(|ours| ours.name == node.node && !ours.process.lives());
-    Ok(present
-        .iter()
-        .filter(|node| match node.state {
-            NodeState::Ready | NodeState::Suspect => !is_dead(node),
-            NodeState::Draining | NodeState::Gone => false,
-        })
-        .cloned()
-        .collect())
+/// Workers that count: not leaving, and, if we started them, with a living process. The coordinator may not have noticed a
+/// death yet, and one that has just begun does not know the living yet: they are on their way to it.
+fn live(dir: &ClusterDir, present: &[NodeInfo]) -> Result<Vec<String>, Failure> {
+    let workers = dir.started()?.into_iter().filter(|started| started.name != COORDINATOR);
+    let ours: Vec<(String, bool)> = workers.map(|started| (started.name, started.process.lives())).collect();
+    Ok(living(&ours, present))
+}
+
+/// `ours` are the workers we started, and whether their process lives.
+fn living(ours: &[(String, bool)], present: &[NodeInfo]) -> Vec<String> {
+    let is_dead = |name: &str| ours.iter().any(|(ours, lives)| ours == name && !lives);
+    let known = present.iter().filter(|node| match node.state {
+        NodeState::Ready | NodeState::Suspect => !is_dead(&node.node),
+        NodeState::Draining | NodeState::Gone => false,
+    });
+    let coming = ours.iter().filter(|(name, lives)| *lives && present.iter().all(|node| node.node != *name));
+    known.map(|node| &node.node).chain(coming.map(|(name, _)| name)).cloned().collect()
 }
 
 /// Asks until there is an answer, the deadline passes, or one of `watched` ends.
@@ -175,5 +178,38 @@ fn wait<T>(
             return Err(Failure::Timeout(format!("{what} within the time given; {}", dir.log_tail(name))));
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, state: NodeState) -> NodeInfo {
+        NodeInfo {
+            node: name.to_owned(),
+            pid: 1,
+            role: vec!["worker".to_owned()],
+            address: "127.0.0.1:1".to_owned(),
+            state,
+            budget_bytes: 0,
+            used_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_worker_counts_while_its_process_lives_and_it_is_not_leaving() {
+        let ours: Vec<(String, bool)> = [("w1", true), ("w2", false), ("w3", true), ("w4", true)]
+            .map(|(name, lives)| (name.to_owned(), lives))
+            .into();
+        let present = [
+            node("w1", NodeState::Ready),
+            node("w2", NodeState::Ready),
+            node("w3", NodeState::Draining),
+            node("other", NodeState::Suspect),
+            node("old", NodeState::Gone),
+        ];
+        assert_eq!(living(&ours, &present), ["w1", "other", "w4"]);
+        assert_eq!(living(&ours, &[]), ["w1", "w3", "w4"], "a coordinator that has just begun knows nobody");
     }
 }

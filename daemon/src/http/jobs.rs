@@ -29,6 +29,7 @@ pub(super) struct After {
 
 pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<SubmitAnswer>, Fault> {
     let SubmitRequest { spec } = call::full_body(&bytes)?;
+    spec.check().map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
     let job = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), reply)).await?;
     Ok(Json(SubmitAnswer { job: job.to_string() }))
 }

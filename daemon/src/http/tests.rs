@@ -29,7 +29,12 @@ async fn what_is_wrong_is_said_as_json() {
     let mut missing = spec(dir.path());
     missing.data.path = dir.path().join("nothing.txt");
     let missing = serde_json::to_string(&SubmitRequest { spec: missing }).expect("JSON");
+    let mut endless = spec(dir.path());
+    let shoal_config::spec::ModelSpec::Gpt2(model) = &mut endless.model;
+    model.layers = u32::MAX;
+    let endless = serde_json::to_string(&SubmitRequest { spec: endless }).expect("JSON");
     let cases = [
+        (Method::POST, "/v1/jobs", &endless, StatusCode::BAD_REQUEST, "malformed", "`model.layers` is 4294967295"),
         (Method::GET, "/v1/jobs/j7", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
         (Method::GET, "/v1/jobs/seven", "", StatusCode::BAD_REQUEST, "malformed", "`seven` is no job"),
         (Method::POST, "/v1/jobs", "{", StatusCode::BAD_REQUEST, "malformed", "the body is not what this takes"),
