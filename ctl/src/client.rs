@@ -126,12 +126,20 @@ impl Client {
         self.get(&format!("jobs/{job}/events?after={after}&wait_ms={}", wait.as_millis()), wait + QUICK)
     }
 
-    /// Commit records after step `after`.
+    /// Every commit record, asked for in as many answers as the coordinator makes of them.
     ///
     /// # Errors
     /// As [`Self::nodes`].
-    pub fn ledger(&self, job: &str, after: u64) -> Result<Vec<LedgerLine>, Failure> {
-        self.get(&format!("jobs/{job}/ledger?after={after}"), QUICK)
+    pub fn ledger(&self, job: &str) -> Result<Vec<LedgerLine>, Failure> {
+        let mut lines: Vec<LedgerLine> = Vec::new();
+        loop {
+            let after = lines.last().map_or(0, |line| line.entry.step);
+            let more: Vec<LedgerLine> = self.get(&format!("jobs/{job}/ledger?after={after}"), QUICK)?;
+            if more.is_empty() {
+                return Ok(lines);
+            }
+            lines.extend(more);
+        }
     }
 
     /// Holds a job.

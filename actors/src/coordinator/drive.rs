@@ -206,15 +206,17 @@ impl Coordinator {
                     let _ = reply.send(Err(RequestError::NoNode(name)));
                 }
             },
-            NodeOrder::PanicStage(job, name, reply) => match self.members.find(&name) {
-                Some(node) => {
-                    self.tell(node, ToWorker::Chaos(Chaos::PanicStage { job }));
-                    let _ = reply.send(Ok(()));
-                }
-                None => {
-                    let _ = reply.send(Err(RequestError::NoNode(name)));
-                }
-            },
+            NodeOrder::PanicStage(job, name, reply) => {
+                let answer = match (self.members.find(&name), self.jobs.contains_key(&job)) {
+                    (Some(node), true) => {
+                        self.tell(node, ToWorker::Chaos(Chaos::PanicStage { job }));
+                        Ok(())
+                    }
+                    (None, true | false) => Err(RequestError::NoNode(name)),
+                    (Some(_), false) => Err(RequestError::NoJob(job)),
+                };
+                let _ = reply.send(answer);
+            }
         }
         Ok(())
     }

@@ -10,5 +10,5 @@ pub(super) fn run(context: &Context, args: &Demo) -> Result<Verdict, Failure> {
     let options = Options { nodes: args.nodes, steps: args.steps, data: args.data.as_deref() };
     let outcome = demonstrate(&program, &options)?;
     context.format.print(&outcome)?;
-    Ok(if outcome.identical { Verdict::True } else { Verdict::False })
+    Ok(if outcome.identical && outcome.samples_exactly_once { Verdict::True } else { Verdict::False })
 }

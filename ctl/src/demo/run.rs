@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
             joins = self.count_joined(at.step, &raised.started)?;
         }
         let last = self.follow(|status| status.state == JobState::Done)?;
-        let ledger = self.stage.client.ledger(&self.job, 0)?;
+        let ledger = self.stage.client.ledger(&self.job)?;
         let job = self.stage.client.job(&self.job)?;
         let final_loss = ledger.last().map(|line| line.mean_loss);
         Ok(Finished {

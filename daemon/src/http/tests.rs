@@ -34,11 +34,25 @@ async fn what_is_wrong_is_said_as_json() {
     model.layers = u32::MAX;
     let endless = serde_json::to_string(&SubmitRequest { spec: endless }).expect("JSON");
     let cases = [
-        (Method::POST, "/v1/jobs", &endless, StatusCode::BAD_REQUEST, "malformed", "`model.layers` is 4294967295"),
+        (
+            Method::POST,
+            "/v1/jobs",
+            endless.as_str(),
+            StatusCode::BAD_REQUEST,
+            "malformed",
+            "`model.layers` is 4294967295",
+        ),
         (Method::GET, "/v1/jobs/j7", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
         (Method::GET, "/v1/jobs/seven", "", StatusCode::BAD_REQUEST, "malformed", "`seven` is no job"),
         (Method::POST, "/v1/jobs", "{", StatusCode::BAD_REQUEST, "malformed", "the body is not what this takes"),
-        (Method::POST, "/v1/jobs", &missing, StatusCode::UNPROCESSABLE_ENTITY, "data", "nothing.txt does not exist"),
+        (
+            Method::POST,
+            "/v1/jobs",
+            missing.as_str(),
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "data",
+            "nothing.txt does not exist",
+        ),
         (Method::POST, "/v1/nodes/w9/drain", "", StatusCode::NOT_FOUND, "no_node", "no living node w9"),
         (Method::POST, "/v1/jobs/j7/resume", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
         (Method::GET, "/v2/jobs", "", StatusCode::NOT_FOUND, "no_route", "there is no GET /v2/jobs"),
