@@ -129,12 +129,14 @@ impl Engine {
         for (node, inventory) in inventories {
             // A gradient of another attempt is none: a node may come back with one after the step was given up without it.
             let of_this_attempt = inventory.adopted == self.planned_generation();
-            for holding in inventory.holdings.iter().filter(|h| self.is_at(h.version, head)) {
-                match holding.prepared.filter(|_| of_this_attempt) {
+            for holding in &inventory.holdings {
+                let at_head = of_this_attempt && self.is_at(holding.version, head);
+                match holding.prepared.filter(|_| at_head) {
                     Some(norm) => {
                         norms.insert((holding.block, holding.interval), norm);
                         loss = loss.or(holding.loss);
                     }
+                    // One that has not even applied the step before would be left behind for good.
                     None if self.counts(*node, holding) && !one_for_all => {
                         return Err(format!("{node} is not prepared for {} {}", holding.block, holding.interval));
                     }
@@ -192,7 +194,7 @@ impl Engine {
             for holding in &inventory.holdings {
                 let follows = before.is_some_and(|before| self.is_at(holding.version, before));
                 let behind = follows && holding.prepared.is_some() && inventory.adopted == self.chain.attempt();
-                if behind || self.is_at(holding.version, head) || (stale_too && follows) {
+                if behind || self.is_at(holding.version, head) || (stale_too && holding.version.step < head.step) {
                     held.insert(*node, holding.block, holding.interval);
                     any_behind |= behind;
                 }

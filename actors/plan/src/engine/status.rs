@@ -118,7 +118,7 @@ impl Engine {
     pub fn redundancy(&self) -> Redundancy {
         let want = self.setup.job.spec.elastic.redundancy;
         let (full, planned) = match (&self.phase, &self.standing) {
-            (Phase::Running(_) | Phase::Closing { .. } | Phase::Over, Some(s)) => {
+            (phase, Some(s)) if matches!(phase, Phase::Running(_)) || self.state == State::Done => {
                 (s.full_shadows(), s.planned_shadows())
             }
             (_, Some(s)) => (0, s.planned_shadows()),

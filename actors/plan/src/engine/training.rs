@@ -101,8 +101,9 @@ impl Engine {
         let (Phase::Running(running), Some(standing)) = (&self.phase, &self.standing) else { return None };
         self.in_flight?;
         let tolerated = usize::from(self.rules.breaks(Breach::CommitBeforeAllPrepared));
+        let late = self.rules.breaks(Breach::ShadowAcknowledgesLate);
         let first = !matches!(running.validation, Validation::Idle) || matches!(running.persists, Persists::Begun(_));
-        if first || running.reports.len() + tolerated < running.required.len() {
+        if first || (!late && running.reports.len() + tolerated < running.required.len()) {
             return None;
         }
         let mut norms: Vec<Option<Norm>> = vec![None; standing.plan.pieces.len()];
@@ -110,12 +111,11 @@ impl Engine {
         let mut missing = 0;
         for (node, pieces) in &running.required {
             let Some(report) = running.reports.get(node) else {
-                missing += 1;
+                missing += usize::from(!late);
                 continue;
             };
             loss = loss.or(report.loss);
             let reported = |piece: &PieceId| report.pieces.iter().any(|(id, _)| id == piece);
-            let late = self.rules.breaks(Breach::ShadowAcknowledgesLate);
             if !late && !pieces.iter().all(reported) {
                 missing += 1;
             }

@@ -11,7 +11,7 @@ use crate::ids::{BlockId, Generation, NodeId, PieceId};
 use crate::layout::{PiecePlan, Plan};
 use crate::ledger::Version;
 use crate::protocol::{Deploy, Fetch, FromNode, Resolution, Trouble};
-use crate::rules::Breach;
+use crate::rules::{Breach, Rules};
 use crate::space::{Interval, IntervalSet};
 
 /// What this node is under the plan it became.
@@ -121,13 +121,13 @@ impl Holder {
             self.trouble(Trouble::Data { cause }, &[], out);
             return;
         }
-        let by_number = self.rules.breaks(Breach::VersionByNumberOnly);
+        let rules = self.rules;
         let mut stale = Vec::new();
         for (id, slot) in self.slots.iter_mut() {
             slot.piece = None;
-            let here =
-                if by_number { slot.version.step == deploy.version.step } else { slot.version == deploy.version };
-            if initialise || !here {
+            if !initialise && is_at(rules, slot.version, deploy.version) {
+                slot.version = deploy.version;
+            } else {
                 stale.push(id);
             }
         }
@@ -203,8 +203,7 @@ impl Holder {
 
     /// What a piece is made of: what is here, and the rest from the peers that the engine names.
     fn parts_of(&self, piece: &PiecePlan, deploy: &Deploy) -> Option<Vec<Part>> {
-        let by_number = self.rules.breaks(Breach::VersionByNumberOnly);
-        let at = |v: &Version| if by_number { v.step == deploy.version.step } else { *v == deploy.version };
+        let at = |v: &Version| is_at(self.rules, *v, deploy.version);
         let (here, mut missing) = self.slots.cover_what_is_here(piece.block, piece.interval, at);
         let mut parts: Vec<Part> =
             here.into_iter().map(|(slot, interval)| Part { interval, source: Source::Slot(slot) }).collect();
@@ -336,4 +335,11 @@ impl Holder {
             self.phase = Phase::Ready(adopted);
         }
     }
+}
+
+/// Whether state of a version is what a deployment at another wants: it has to be the same.
+pub(super) fn is_at(rules: Rules, version: Version, wanted: Version) -> bool {
+    version == wanted
+        || (rules.breaks(Breach::VersionByNumberOnly) && version.step == wanted.step)
+        || (rules.breaks(Breach::StaleSource) && version.step < wanted.step)
 }

@@ -31,6 +31,7 @@ impl Holder {
         let before = std::mem::replace(&mut self.seen, generation);
         self.phase = Phase::Fenced { before };
         self.asks.retain(|ask| ask.generation >= generation);
+        self.served.clear();
         out.push(HolderCommand::Stop { generation });
         for (_, slot) in self.slots.iter_mut() {
             if let Use::Read(_) = slot.use_ {

@@ -53,7 +53,9 @@ pub struct Holder {
     slots: Slots,
     /// Records kept until the coordinator has them on disk and every slot has applied them, with the version they lead to.
     entries: BTreeMap<u64, (Arc<LedgerEntry>, Version)>,
+    /// What peers wait for, and what they were sent in this generation.
     asks: Vec<Ask>,
+    served: Vec<Ask>,
     phase: Phase,
 }
 
@@ -100,6 +102,7 @@ impl Holder {
             slots: Slots::default(),
             entries: BTreeMap::new(),
             asks: Vec::new(),
+            served: Vec::new(),
             phase: Phase::Waiting,
         }
     }
@@ -146,10 +149,7 @@ impl Holder {
                 }
             }
             HolderEvent::Asked { from, generation, version, block, interval, wanted } => {
-                if generation >= self.seen {
-                    self.asks.push(Ask { from, generation, version, block, interval, wanted });
-                    self.serve(&mut out);
-                }
+                self.asked(Ask { from, generation, version, block, interval, wanted }, &mut out);
             }
             HolderEvent::FillSent { generation, piece, to } => {
                 if self.is_current(generation) {

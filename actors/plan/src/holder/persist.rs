@@ -1,7 +1,7 @@
 //! Hashing and writing: slots are held still until the actor has answered, or the order was given up.
 
 use super::face::{HolderCommand, Role, SlotCommand, SlotId};
-use super::slots::Use;
+use super::slots::{Slot, Use};
 use super::{Holder, Phase};
 use crate::digest::PieceLeaves;
 use crate::ledger::Version;
@@ -68,7 +68,9 @@ impl Holder {
             PersistMode::Hash => role == Role::Owner,
             PersistMode::Write => true,
         };
-        let taken = || self.slots.iter().filter(|(_, slot)| slot.is_whole() && takes(slot.role));
+        // A shadow that was filled at a later version has no part in it.
+        let part = |slot: &Slot| slot.is_whole() && takes(slot.role) && slot.version.step <= version.step;
+        let taken = || self.slots.iter().filter(|(_, slot)| part(slot));
         if taken().any(|(_, slot)| slot.version != version || matches!(slot.use_, Use::Updating(_))) {
             return;
         }

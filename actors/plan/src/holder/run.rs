@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::deploy::Adopted;
 use super::face::{HolderCommand, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
 use super::persist::Persisting;
-use super::slots::{Gradient, Use};
+use super::slots::{Gradient, Slot, Use};
 use super::{Holder, Phase};
 use crate::ids::{BlockId, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Version};
@@ -159,7 +159,7 @@ impl Holder {
     }
 
     fn update_again(&mut self, entry: LedgerEntry, out: &mut Vec<HolderCommand>) {
-        let same = |slot: &super::slots::Slot| slot.version.step == entry.step && slot.use_ == Use::Idle;
+        let same = |slot: &Slot| slot.version.step == entry.step && slot.use_ == Use::Idle;
         let slots: Vec<SlotId> = self.slots.iter().filter(|(_, slot)| same(slot)).map(|(id, _)| id).collect();
         out.push(HolderCommand::Slot(SlotCommand::Apply { entry: std::sync::Arc::new(entry), slots }));
     }
@@ -225,7 +225,7 @@ impl Holder {
         out: &mut Vec<HolderCommand>,
     ) {
         let (Phase::Ready(adopted) | Phase::Running(adopted, _)) = &mut self.phase else { return };
-        let filling = |slot: &super::slots::Slot| {
+        let filling = |slot: &Slot| {
             slot.block == block
                 && slot.interval == interval
                 && slot.piece.is_some_and(|piece| adopted.unfilled.contains(&piece))

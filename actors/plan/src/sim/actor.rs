@@ -254,7 +254,8 @@ impl World {
                     self.accuse(Oracle::Contract, found);
                     return;
                 }
-                let delay = self.rng.within(20, 200);
+                let slow = self.rng.one_in(100);
+                let delay = if slow { self.rng.within(1000, 9000) } else { self.rng.within(20, 200) };
                 self.queue.push(self.now + delay, Coming::Task(node, Task::Apply { entry, slots }));
                 self.reached(Point::UpdateBegun, node);
             }

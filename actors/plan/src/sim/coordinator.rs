@@ -253,7 +253,7 @@ impl World {
         }
         if link < actor.link && fate < 7 {
             // The connection it was on is gone: lost, or late.
-            if fate < 2 {
+            if fate < 4 {
                 self.queue.push(late, Coming::ToNode { node, message, link: u64::MAX });
             }
             return;
@@ -263,6 +263,7 @@ impl World {
             if let Some(head) = head.filter(|head| head.step > 0) {
                 let chain = crate::ids::Digest([0xF0; 32]);
                 actor.holder.forge(Version { step: head.step, chain });
+                self.judge.holding_lost();
             }
         }
         let point = match &message {
@@ -288,7 +289,7 @@ impl World {
             Life::Up | Life::Stopped(_) | Life::Dead { .. } => {}
         }
         if link < actor.link && fate < 7 {
-            if fate < 2 {
+            if fate < 4 {
                 self.queue.push(late, Coming::FromNode { node, message, link: u64::MAX });
             }
             return;

@@ -89,8 +89,10 @@ impl Judge {
 
     pub(super) fn node_lost(&mut self, node: NodeId, cause: LossCause) {
         match cause {
-            LossCause::Left => {}
-            LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Evicted => self.harm(node),
+            // Whoever leaves on request may take the promise along; it holds again once redundancy is full without it.
+            LossCause::Left | LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Evicted => {
+                self.harm(node);
+            }
         }
     }
 
@@ -224,7 +226,8 @@ impl World {
             },
             State::Failed { reason } => {
                 if self.judge.losses <= self.judge.redundancy || !reason.contains("on_loss = halt") {
-                    self.accuse(Oracle::Lost, format!("the job failed: {reason}"));
+                    let losses = self.judge.losses;
+                    self.accuse(Oracle::Lost, format!("the job failed after {losses} losses: {reason}"));
                 }
             }
             other => self.accuse(Oracle::Liveness, format!("the job is over as {other:?}")),

@@ -134,9 +134,19 @@ impl World {
         let cut_off = matches!(how, Life::CutOff);
         let forged = self.arithmetic.salted && self.rng.one_in(3);
         let detected = self.rng.within(5, 12) * MILLI;
-        // A cut connection is always noticed; a stopped process may go on in time.
-        let time =
-            if long || cut_off { detected + self.rng.within(1, 60) * MILLI } else { self.rng.within(1, 5) * MILLI };
+        // A cut connection is always noticed; a stopped process may go on in time. Some come back when they are given up.
+        let time = match (long || cut_off, self.rng.one_in(4)) {
+            (true, true) => detected + self.rng.within(130, 300) * MILLI,
+            (true, false) => detected + self.rng.within(1, 60) * MILLI,
+            (false, _) => self.rng.within(1, 5) * MILLI,
+        };
+        // Now and then another goes at the same time, so that what the two held has to be waited for or given up.
+        if time > 130 * MILLI && self.rng.one_in(2) {
+            let others: Vec<NodeId> = self.up().into_iter().filter(|other| *other != node).collect();
+            if let Some(other) = self.rng.pick(&others) {
+                self.kill(other);
+            }
+        }
         if let Some(actor) = self.nodes.get_mut(&node) {
             actor.life = how;
             actor.forged = forged && (long || cut_off);

@@ -28,10 +28,10 @@ use crate::rules::Rules;
 /// Microseconds.
 pub(super) const MILLI: u64 = 1000;
 /// After the last fault, the job has to end within this.
-const PATIENCE: u64 = 60_000 * MILLI;
+const PATIENCE: u64 = 20_000 * MILLI;
 
 /// And within so many events.
-const MOST_EVENTS: u64 = 500_000;
+const MOST_EVENTS: u64 = 200_000;
 
 /// One thing that will happen.
 #[derive(Clone, Debug)]
@@ -211,12 +211,18 @@ impl World {
                 self.judge_the_end();
                 break;
             }
-            if self.planned.is_empty() {
-                let until = *deadline.get_or_insert(self.now + PATIENCE);
-                if self.now > until || self.happened > MOST_EVENTS {
-                    let state = self.coordinator.describe();
-                    self.accuse(super::Oracle::Liveness, format!("faults are over, and so is patience: {state}"));
+            if self.planned.is_empty() && deadline.is_none() {
+                deadline = Some(self.now + PATIENCE);
+            }
+            if deadline.is_some_and(|until| self.now > until) || self.happened > MOST_EVENTS {
+                let state = self.coordinator.describe();
+                for actor in self.nodes.values().filter(|_| self.tracing) {
+                    self.outcome.trace.push(format!("{:?} {:?}", actor.life, actor.holder));
                 }
+                self.accuse(
+                    super::Oracle::Liveness,
+                    format!("patience is over after {} events: {state}", self.happened),
+                );
             }
         }
         if let Some(engine) = &self.coordinator.engine {
@@ -294,9 +300,14 @@ impl World {
         }
         self.queue.push(self.now + 2 * MILLI, Coming::Arm);
         let (step, waited) = (self.coordinator.step(), self.now - self.armed_at);
-        let last = step + 4 >= self.outcome.steps;
+        let last = step + 5 >= self.outcome.steps;
+        if last {
+            for planned in &mut self.planned {
+                (planned.after, planned.skip, planned.point) = (0, 0, Point::PassBegun);
+            }
+        }
         let first = &mut self.planned[0];
-        if step < first.after && !last {
+        if step < first.after {
             self.armed_at = self.now;
             return;
         }
@@ -304,7 +315,7 @@ impl World {
         if waited > 3 * MILLI {
             first.skip = 0;
         }
-        if last || waited > 300 * MILLI {
+        if waited > 300 * MILLI {
             first.point = Point::PassBegun;
         } else if waited > 6 * MILLI && first.helped < 3 && waited > u64::from(first.helped + 1) * 6 * MILLI {
             first.helped += 1;
