@@ -6,7 +6,7 @@ use super::face::{OrderAnswer, Record, State};
 use super::phase::{Persisting, Persists, Phase, Standing, Validation};
 use super::{Engine, Happening};
 use crate::commit;
-use crate::digest::{PieceLeaves, assemble};
+use crate::digest::{DigestError, PieceLeaves, assemble};
 use crate::ids::{Digest, NodeId, Replica};
 use crate::ledger::Version;
 use crate::protocol::{LossSum, Persist, PersistMode};
@@ -95,9 +95,14 @@ impl Engine {
         };
         match assemble(&self.setup.table, &leaves) {
             Ok(digest) => self.answer_persists(persist, &answers, head.step, digest),
-            Err(error) => {
-                // Holders of one piece that disagree are the one thing that must never be.
+            // Holders of one piece that disagree are the one thing that must never be.
+            Err(error @ DigestError::Conflict { .. }) => {
                 self.fail(format!("the state of step {} is not one state: {error}", head.step));
+                return;
+            }
+            // A holding went while it was hashed, and word of that has not come through.
+            Err(error @ (DigestError::Missing { .. } | DigestError::Malformed { .. })) => {
+                self.fence(&format!("the state of step {} was not hashed whole: {error}", head.step));
                 return;
             }
         }

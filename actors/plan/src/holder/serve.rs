@@ -39,7 +39,9 @@ impl Holder {
             if ask.version != adopted.version {
                 return false;
             }
-            let Some(parts) = slots.cover(ask.block, ask.interval, |v| is_at(rules, *v, ask.version)) else { return true };
+            let Some(parts) = slots.cover(ask.block, ask.interval, |v| is_at(rules, *v, ask.version)) else {
+                return true;
+            };
             let Ask { from: to, generation, version, block, wanted, .. } = *ask;
             out.push(HolderCommand::Move(MoveCommand::Serve { generation, version, to, block, parts, wanted }));
             served.push(ask.clone());

@@ -154,6 +154,12 @@ impl World {
         let kept = if self.rng.one_in(2) { disk } else { self.rng.within(disk, written + 1) };
         self.coordinator.journal.truncate(kept as usize);
         self.coordinator.on_disk = kept as usize;
+        let committed = |record: &Record| match record {
+            Record::Committed(entry) => Some(entry.step),
+            _ => None,
+        };
+        let last = self.coordinator.journal.iter().rev().find_map(committed).unwrap_or(0);
+        self.judge.journal_ends(last);
         self.coordinator.start += 1;
         for actor in self.nodes.values_mut() {
             actor.known = false;

@@ -61,13 +61,15 @@ pub(super) struct Judge {
     lost: BTreeSet<NodeId>,
     /// Records of the ledger, as they were decided.
     records: BTreeMap<u64, LedgerEntry>,
+    /// Steps after this one were known to a coordinator that died before they were on disk.
+    doubtful_after: Option<u64>,
     lost_steps: u64,
 }
 
 impl Judge {
     pub(super) fn new(redundancy: u32) -> Self {
         let (lost, records) = (BTreeSet::new(), BTreeMap::new());
-        Self { finding: None, redundancy, losses: u32::MAX / 2, lost, records, lost_steps: 0 }
+        Self { finding: None, redundancy, losses: u32::MAX / 2, lost, records, doubtful_after: None, lost_steps: 0 }
     }
 
     /// A node, or part of what it holds, is gone.
@@ -85,6 +87,11 @@ impl Judge {
     /// Part of what a node holds is gone.
     pub(super) fn holding_lost(&mut self) {
         self.losses += 1;
+    }
+
+    /// The coordinator died; its journal ends with this step.
+    pub(super) fn journal_ends(&mut self, step: u64) {
+        self.doubtful_after = Some(self.doubtful_after.map_or(step, |sure| sure.min(step)));
     }
 
     pub(super) fn node_lost(&mut self, node: NodeId, cause: LossCause) {
@@ -158,7 +165,8 @@ impl World {
             self.accuse(Oracle::Lost, found);
         }
         let known = self.judge.records.last_key_value().map_or(0, |(step, _)| *step);
-        if known != from {
+        let doubtful = self.judge.doubtful_after.take().is_some_and(|sure| (sure..=known).contains(&from));
+        if known != from && !doubtful {
             self.accuse(Oracle::Lost, format!("{known} steps were committed, and {from} are reported as given up"));
         }
         self.judge.lost_steps += from - to;

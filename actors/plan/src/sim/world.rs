@@ -334,7 +334,8 @@ impl World {
 fn plan_faults(rng: &mut Rng, steps: u64) -> Vec<Planned> {
     let count = rng.within(3, 7);
     let mut planned = Vec::new();
-    let mut after: Vec<u64> = (0..count).map(|_| rng.within(0, steps - 8)).collect();
+    let span = if rng.one_in(4) { 4 } else { steps - 8 };
+    let mut after: Vec<u64> = (0..count).map(|_| rng.within(0, span)).collect();
     after.sort_unstable();
     let weighted: Vec<Point> = Point::ALL.iter().flat_map(|p| std::iter::repeat_n(*p, p.weight())).collect();
     for after in after {
