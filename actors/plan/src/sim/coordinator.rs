@@ -37,8 +37,8 @@ pub(super) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, rules: Rules) -> Self {
-        let timing = Timing { gather: 2, flush: 10, absence: 120, answer: 200, deploy: 600 };
+    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, flush: u64, rules: Rules) -> Self {
+        let timing = Timing { gather: 2, flush, absence: 120, answer: 200, deploy: 600 };
         let setup = Setup { job, table, incarnation: 1, timing };
         Self {
             engine: Some(Engine::with_rules(setup.clone(), rules)),

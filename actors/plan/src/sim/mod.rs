@@ -16,6 +16,8 @@ mod moves;
 mod oracle;
 mod queue;
 mod rng;
+#[cfg(test)]
+mod script;
 mod seats;
 mod strike;
 mod world;

@@ -142,7 +142,9 @@ impl World {
         };
         // Now and then another goes at the same time, so that what the two held has to be waited for or given up.
         if time > 130 * MILLI && self.rng.one_in(2) {
-            let others: Vec<NodeId> = self.up().into_iter().filter(|other| *other != node).collect();
+            let plan = self.coordinator.engine.as_ref().and_then(|engine| engine.plan());
+            let pieces = plan.iter().flat_map(|plan| &plan.pieces).filter(|p| p.holders().any(|holder| holder == node));
+            let others: Vec<NodeId> = pieces.flat_map(|piece| piece.holders()).filter(|other| *other != node).collect();
             if let Some(other) = self.rng.pick(&others) {
                 self.kill(other);
             }

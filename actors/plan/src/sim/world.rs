@@ -144,6 +144,8 @@ impl World {
         let salted = rng.one_in(3);
         let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted));
         let references = References::new(&arithmetic);
+        // Records that stay off the disk for long are kept by holders for long.
+        let flush = if rng.one_in(3) { 80 } else { 10 };
         let planned = plan_faults(&mut rng, steps);
         let outcome = Outcome {
             hits: BTreeMap::new(),
@@ -160,7 +162,7 @@ impl World {
             now: 0,
             queue: Queue::new(),
             rules,
-            coordinator: Coordinator::new(Arc::clone(&job), table, rules),
+            coordinator: Coordinator::new(Arc::clone(&job), table, flush, rules),
             references,
             nodes: BTreeMap::new(),
             next_node: 1,

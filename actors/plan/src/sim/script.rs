@@ -1,0 +1,357 @@
+//! Written cases: a few nodes, one engine, and messages delivered one by one, as a text that can be read.
+//!
+//! A file in `testdata/scripts` has lines `> command`, each followed by what then happens. `SHOAL_BLESS=1` writes what
+//! happens now. Nodes do their own work at once and transfers arrive at once; only control messages and the disk take time.
+//!
+//! ```text
+//! > join n1 n2      nodes join                     > deaf n2, hear n2   transfers to n2 are lost; arrive again
+//! > tick 50         time passes                    > reset n2           its link breaks: what is under way is lost
+//! > until TEXT      deliver until a line has TEXT  > kill n2, drain n2, pause, resume, digest
+//! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use shoal_config::spec::{Auto, ModelSpec};
+use shoal_exact::ExactSum;
+
+use super::brief::{brief, brief_from, brief_to};
+use super::world::offer;
+use crate::blocks::ModelTable;
+use crate::digest::{PieceLeaves, segments};
+use crate::engine::{Command, Engine, Event, Happening, LossCause, Millis, Order, Record, Setup, Timing};
+use crate::fixture;
+use crate::holder::{
+    Holder, HolderCommand, HolderEvent, MoveCommand, SeatCommand, SlotCommand, SlotId, Target, Wanted,
+};
+use crate::ids::{BlockId, Digest, Generation, NodeId};
+use crate::job::Job;
+use crate::layout::Plan;
+use crate::ledger::Version;
+use crate::protocol::{FromNode, LossSum, Norm, PersistMode, ToNode};
+use crate::schedule::Pass;
+use crate::space::{Interval, Kind};
+
+/// Something under way.
+enum Wire {
+    ToNode(NodeId, ToNode),
+    FromNode(NodeId, FromNode),
+    Disk(u64, usize),
+}
+
+struct Player {
+    holder: Holder,
+    deaf: bool,
+    plan: Option<(Generation, Arc<Plan>)>,
+    slots: BTreeMap<SlotId, (BlockId, Interval)>,
+}
+
+struct Stage {
+    setup: Setup,
+    engine: Engine,
+    now: u64,
+    journal: Vec<Record>,
+    on_disk: usize,
+    nodes: BTreeMap<NodeId, Player>,
+    wires: VecDeque<Wire>,
+    /// Nodes whose seats have run a step.
+    ran: BTreeMap<(Generation, u64), BTreeSet<NodeId>>,
+    requests: u64,
+    lines: Vec<(String, String)>,
+}
+
+fn node(text: &str) -> NodeId {
+    NodeId(text[1..].parse().expect("a node is n and a number"))
+}
+
+/// One layer on one seat: every piece has one owner and one shadow.
+fn job() -> Job {
+    let mut job = fixture::job();
+    let ModelSpec::Gpt2(model) = &mut job.spec.model;
+    (model.layers, model.heads, model.width, model.vocab, model.context) = (1, 1, 16, 256, 8);
+    (job.spec.parallel.pipeline, job.spec.parallel.data) = (Auto::Set(1), Auto::Set(1));
+    (job.spec.train.steps, job.spec.train.evaluate) = (12, None);
+    job
+}
+
+impl Stage {
+    fn new() -> Self {
+        let job = Arc::new(job());
+        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let setup = Setup { job, table, incarnation: 1, timing: Timing::default() };
+        Self {
+            engine: Engine::new(setup.clone()),
+            setup,
+            now: 0,
+            journal: Vec::new(),
+            on_disk: 0,
+            nodes: BTreeMap::new(),
+            wires: VecDeque::new(),
+            ran: BTreeMap::new(),
+            requests: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Notes a line; the same said to or by several nodes in a row is one.
+    fn say(&mut self, who: impl Into<String>, what: impl Into<String>) {
+        let (who, what) = (who.into(), what.into());
+        match self.lines.last_mut() {
+            Some((nodes, last)) if *last == what && !who.is_empty() => *nodes = format!("{nodes} {who}"),
+            Some(_) | None => self.lines.push((who, what)),
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        for command in self.engine.handle(Millis(self.now), event) {
+            match command {
+                Command::Send { node, message } => self.wires.push_back(Wire::ToNode(node, message)),
+                Command::Journal(record) => {
+                    match &record {
+                        Record::Happened(
+                            Happening::Decided { .. } | Happening::Ordered { .. } | Happening::Ended { .. },
+                        )
+                        | Record::Fenced { .. }
+                        | Record::Planned { .. } => {}
+                        shown => self.say("", format!("= {}", brief(shown))),
+                    }
+                    self.journal.push(record);
+                }
+                Command::Flush { mark } => self.wires.push_back(Wire::Disk(mark, self.journal.len())),
+                Command::Answer { answer, .. } => {
+                    let text = format!("{answer:?}");
+                    self.say("", format!("= answer {}", text.split([' ', '(']).next().unwrap_or_default()));
+                }
+                Command::WakeAt(_) => {}
+            }
+        }
+        self.engine.check().expect("invariants hold");
+    }
+
+    /// Delivers the next thing under way.
+    fn deliver(&mut self) -> bool {
+        let Some(wire) = self.wires.pop_front() else { return false };
+        match wire {
+            Wire::ToNode(node, message) => {
+                if self.nodes.contains_key(&node) {
+                    self.say(node.to_string(), format!("<- {}", brief_to(&message)));
+                    self.hold(node, HolderEvent::Engine(message));
+                }
+            }
+            Wire::FromNode(node, message) => {
+                self.say(node.to_string(), format!("-> {}", brief_from(&message)));
+                self.tell(Event::From { node, message });
+            }
+            Wire::Disk(mark, length) => {
+                self.on_disk = self.on_disk.max(length);
+                self.tell(Event::Flushed { mark });
+            }
+        }
+        true
+    }
+
+    fn hold(&mut self, node: NodeId, event: HolderEvent) {
+        let mut todo = VecDeque::from([(node, event)]);
+        while let Some((node, event)) = todo.pop_front() {
+            let Some(player) = self.nodes.get_mut(&node) else { continue };
+            for command in player.holder.handle(event) {
+                self.carry_out(node, command, &mut todo);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, node: NodeId, command: HolderCommand, todo: &mut VecDeque<(NodeId, HolderEvent)>) {
+        let deaf = |stage: &Self, to: NodeId| stage.nodes.get(&to).is_none_or(|player| player.deaf);
+        let Some(player) = self.nodes.get_mut(&node) else { return };
+        match command {
+            HolderCommand::Tell(message) => self.wires.push_back(Wire::FromNode(node, message)),
+            HolderCommand::Stop { .. } => player.plan = None,
+            HolderCommand::Release => player.slots.clear(),
+            HolderCommand::Slot(SlotCommand::Build { slot, block, interval, .. }) => {
+                player.slots.insert(slot, (block, interval));
+            }
+            HolderCommand::Slot(SlotCommand::Free { slot }) => {
+                player.slots.remove(&slot);
+            }
+            HolderCommand::Slot(SlotCommand::Apply { entry, slots }) => {
+                let applied = |slot| (node, HolderEvent::Applied { slot, step: entry.step });
+                todo.extend(slots.into_iter().map(applied));
+            }
+            HolderCommand::Slot(SlotCommand::DropGradients { .. }) => {}
+            HolderCommand::Slot(SlotCommand::Persist { generation, persist, slots, .. }) => {
+                let leaves = slots.iter().flat_map(|slot| leaves(&self.setup.table, player.slots[slot])).collect();
+                todo.push_back((node, HolderEvent::Persisted { generation, request: persist.request, leaves }));
+            }
+            HolderCommand::Seat(SeatCommand::Adopt { generation, plan, .. }) => player.plan = Some((generation, plan)),
+            HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step }) => {
+                let Some((_, plan)) = player.plan.clone() else { return };
+                let ran = self.ran.entry((generation, step)).or_default();
+                ran.insert(node);
+                if plan.seats().all(|(_, seat)| ran.contains(&seat)) {
+                    let head = self.setup.table.head();
+                    for (piece, planned) in plan.pieces() {
+                        let norm = Norm::Finite(ExactSum::of(1.0));
+                        let loss = (planned.block == head).then_some(LossSum { loss: norm, tokens: 128 });
+                        todo.push_back((planned.owner, HolderEvent::Gradient { generation, step, piece, norm, loss }));
+                    }
+                }
+            }
+            HolderCommand::Seat(SeatCommand::Run { pass: Pass::Evaluate, .. }) => {}
+            HolderCommand::Move(MoveCommand::Fetch { generation, version, from, block, interval, into }) => {
+                let wanted = match into {
+                    Target::Slot(_) => Wanted::State,
+                    Target::Seats(_) => Wanted::Weights,
+                };
+                let asked = HolderEvent::Asked { from: node, generation, version, block, interval, wanted };
+                todo.push_back((from, asked));
+            }
+            HolderCommand::Move(MoveCommand::Serve { generation, version, to, block, parts, wanted }) => {
+                let interval = Interval::new(parts[0].1.start, parts[parts.len() - 1].1.end);
+                if !deaf(self, to) {
+                    todo.push_back((to, self.served(node, generation, version, block, interval, wanted)));
+                }
+            }
+            HolderCommand::Move(MoveCommand::ShareGradient { generation, step, piece, to, norm, loss, .. }) => {
+                let gradient = HolderEvent::Gradient { generation, step, piece, norm, loss };
+                todo.extend(to.into_iter().filter(|to| !deaf(self, *to)).map(|to| (to, gradient.clone())));
+            }
+            HolderCommand::Move(MoveCommand::Distribute { generation, step, piece, to, .. }) => {
+                let arrived = HolderEvent::WeightsArrived { generation, step, piece };
+                todo.extend(to.into_iter().filter(|to| !deaf(self, *to)).map(|to| (to, arrived.clone())));
+            }
+            HolderCommand::Move(MoveCommand::Fill { generation, version, piece, slot, to }) => {
+                let (block, interval) = player.slots[&slot];
+                if !deaf(self, to) {
+                    todo.push_back((to, HolderEvent::StateArrived { generation, version, block, interval }));
+                }
+                todo.push_back((node, HolderEvent::FillSent { generation, piece, to }));
+            }
+        }
+    }
+
+    fn served(
+        &self,
+        node: NodeId,
+        generation: Generation,
+        version: Version,
+        block: BlockId,
+        interval: Interval,
+        wanted: Wanted,
+    ) -> HolderEvent {
+        match wanted {
+            Wanted::State => HolderEvent::StateArrived { generation, version, block, interval },
+            Wanted::Weights => {
+                let (_, plan) = self.nodes[&node].plan.as_ref().expect("whoever serves has a plan");
+                let (piece, _) =
+                    plan.pieces().find(|(_, p)| p.block == block && p.interval == interval).expect("a piece");
+                HolderEvent::WeightsArrived { generation, step: version.step, piece }
+            }
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        self.requests += 1;
+        self.tell(Event::Operator { request: self.requests, order });
+    }
+
+    fn command(&mut self, line: &str) {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match verb {
+            "join" => {
+                for id in rest.split(' ').map(node) {
+                    let (job, table) = (&self.setup.job, Arc::clone(&self.setup.table));
+                    let holder = Holder::new(id, job, table);
+                    let player = Player { holder, deaf: false, plan: None, slots: BTreeMap::new() };
+                    self.nodes.insert(id, player);
+                    self.tell(Event::Joined { node: id, offer: offer() });
+                }
+            }
+            "tick" => {
+                self.now += rest.parse::<u64>().expect("milliseconds");
+                self.tell(Event::Tick);
+            }
+            "until" => {
+                while !self.lines.iter().any(|(who, what)| format!("{who} {what}").contains(rest)) {
+                    assert!(self.deliver(), "nothing under way has `{rest}`");
+                }
+            }
+            "settle" => while self.deliver() {},
+            "deaf" | "hear" => self.nodes.get_mut(&node(rest)).expect("a node").deaf = verb == "deaf",
+            "reset" => {
+                self.cut(node(rest));
+                self.tell(Event::LinkReset { node: node(rest) });
+            }
+            "kill" => {
+                self.cut(node(rest));
+                self.nodes.remove(&node(rest));
+                self.tell(Event::Lost { node: node(rest), cause: LossCause::Died });
+            }
+            "drain" => self.tell(Event::Draining { node: node(rest) }),
+            "pause" => self.order(Order::Pause { at: None }),
+            "resume" => self.order(Order::Resume),
+            "digest" => self.order(Order::Persist { at: None, mode: PersistMode::Hash }),
+            "restart" => {
+                self.journal.truncate(self.on_disk);
+                self.wires.clear();
+                self.setup.incarnation += 1;
+                self.engine = Engine::restore(self.setup.clone(), self.journal.clone());
+                self.tell(Event::Tick);
+                for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+                    self.tell(Event::Joined { node, offer: offer() });
+                }
+            }
+            other => panic!("unknown command {other}"),
+        }
+    }
+
+    /// Loses what is under way to and from a node.
+    fn cut(&mut self, node: NodeId) {
+        self.wires.retain(|wire| match wire {
+            Wire::ToNode(of, _) | Wire::FromNode(of, _) => *of != node,
+            Wire::Disk(..) => true,
+        });
+    }
+}
+
+fn leaves(table: &ModelTable, (block, interval): (BlockId, Interval)) -> Vec<PieceLeaves> {
+    let count = segments(table.block(block), interval).count();
+    let kinds = [Kind::Weight, Kind::Moment1, Kind::Moment2];
+    kinds.map(|kind| PieceLeaves { block, interval, kind, leaves: vec![Digest::default(); count] }).to_vec()
+}
+
+fn play(script: &str) -> String {
+    let mut stage = Stage::new();
+    let mut text = String::new();
+    for line in script.lines().filter(|line| line.starts_with("> ") || line.starts_with('#')) {
+        if let Some(command) = line.strip_prefix("> ") {
+            stage.command(command);
+        }
+        text.push_str(&format!("{line}\n"));
+        for (who, what) in stage.lines.drain(..) {
+            let space = if who.is_empty() { "" } else { " " };
+            text.push_str(&format!("{who}{space}{what}\n"));
+        }
+    }
+    text
+}
+
+#[test]
+fn scripts_play_as_written() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/scripts");
+    let bless = std::env::var_os("SHOAL_BLESS").is_some();
+    let mut played = 0;
+    for file in std::fs::read_dir(directory).expect("scripts are there") {
+        let path = file.expect("readable").path();
+        let script = std::fs::read_to_string(&path).expect("readable");
+        let found = play(&script);
+        if bless {
+            std::fs::write(&path, &found).expect("writable");
+            continue;
+        }
+        assert_eq!(found, script, "{} plays otherwise; SHOAL_BLESS=1 writes it anew", path.display());
+        played += 1;
+    }
+    assert!(bless || played >= 6, "only {played} scripts");
+}
