@@ -23,6 +23,8 @@ pub enum Breach {
     OnePreparedCopyForAll,
     /// A restarted coordinator counts generations from where its flushed journal ends, in the same incarnation.
     GenerationReused,
+    /// State and records from before a rollback are taken.
+    ZombieInventoryAccepted,
     /// A step that a holder applied is committed again by a new record.
     RecordRecomputed,
     /// A shadow is reported filled when the fill is ordered.
@@ -45,7 +47,7 @@ pub enum Breach {
 
 impl Breach {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ShadowAcknowledgesLate,
         Self::CommitBeforeAllPrepared,
         Self::PreparedDroppedByFence,
@@ -53,6 +55,7 @@ impl Breach {
         Self::VersionByNumberOnly,
         Self::OnePreparedCopyForAll,
         Self::GenerationReused,
+        Self::ZombieInventoryAccepted,
         Self::RecordRecomputed,
         Self::FillCountedEarly,
         Self::FillSourceMoves,

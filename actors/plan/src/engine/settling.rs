@@ -47,7 +47,7 @@ impl Engine {
     /// A holder that never became a plan since the last rollback has state, and records, of steps that were given up. The
     /// redone steps come out as the same bits, so this is not for exactness: what was said to be lost stays lost.
     fn refuse_the_rolled_back(&self, inventories: &mut BTreeMap<NodeId, Inventory>) {
-        let lax = self.rules.breaks(Breach::VersionByNumberOnly);
+        let lax = self.rules.breaks(Breach::ZombieInventoryAccepted) || self.rules.breaks(Breach::VersionByNumberOnly);
         let Some(since) = self.rolled_back.filter(|_| !lax) else { return };
         for inventory in inventories.values_mut().filter(|inventory| inventory.adopted < since) {
             inventory.holdings.clear();
