@@ -16,10 +16,10 @@ mod moves;
 mod oracle;
 mod queue;
 mod rng;
-#[cfg(test)]
-mod script;
 mod seats;
 mod strike;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use faults::{Fault, Point};
