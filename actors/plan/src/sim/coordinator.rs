@@ -30,7 +30,7 @@ pub(super) struct Coordinator {
     on_disk: usize,
     /// Starts of the process. Events of older starts reach nobody.
     pub start: u32,
-    /// Generations begun, in order, with the start that began them.
+    /// Generations that anyone was told of, with the start that told.
     pub begun: BTreeMap<Generation, u32>,
     pub attempts: Vec<Generation>,
     next_request: u64,
@@ -114,13 +114,17 @@ impl World {
                 self.reached(Point::CommitDecided, node);
             }
             Record::Fenced { generation, .. } => {
-                if self.coordinator.begun.insert(*generation, self.coordinator.start).is_some() {
-                    self.accuse(Oracle::Generation, format!("generation {generation} begins a second time"));
-                }
                 self.coordinator.attempts.push(*generation);
                 self.reached(Point::FenceJournaled, node);
             }
-            Record::Planned { .. } => self.reached(Point::PlanJournaled, node),
+            Record::Planned { plan, .. } => {
+                // Whoever leaves on request may take the promise along.
+                let holders: Vec<NodeId> = plan.pieces.iter().flat_map(|piece| piece.holders()).collect();
+                for gone in self.leaving.iter().filter(|node| !holders.contains(node)) {
+                    self.judge.harm(*gone);
+                }
+                self.reached(Point::PlanJournaled, node);
+            }
             Record::RolledBack { from, to } => self.judge_rollback(*from, *to),
             Record::Happened(Happening::NodeLost { node, cause }) => self.judge.node_lost(*node, *cause),
             Record::Restored { .. }
@@ -205,6 +209,12 @@ impl World {
     }
 
     fn send_to_node(&mut self, node: NodeId, message: ToNode) {
+        if let ToNode::Fence { generation, .. } = &message {
+            let start = self.coordinator.start;
+            if *self.coordinator.begun.entry(*generation).or_insert(start) != start {
+                self.accuse(Oracle::Generation, format!("two coordinators say that generation {generation} begins"));
+            }
+        }
         let delay = self.latency();
         let Some(actor) = self.nodes.get_mut(&node) else { return };
         let at = (self.now + delay).max(actor.last_in + 1);

@@ -30,7 +30,7 @@ pub enum Oracle {
     Digest,
     /// Steps are given up only beyond the promise, and all that are lost are reported.
     Lost,
-    /// No generation begins twice.
+    /// No two starts of the coordinator tell of one generation.
     Generation,
     /// The job ends once faults stop.
     Liveness,

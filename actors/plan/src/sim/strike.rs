@@ -38,6 +38,7 @@ impl World {
             Fault::Drain => {
                 let can = up.len() > 2 && self.is_up(at);
                 if can {
+                    self.leaving.insert(at);
                     self.fact(200, Event::Draining { node: at });
                     self.queue.push(self.now + 5 * MILLI, Coming::NewNode);
                 }
@@ -71,6 +72,7 @@ impl World {
             }
             Help::Move => {
                 if up.len() > 2 {
+                    self.leaving.insert(node);
                     self.fact(100, Event::Draining { node });
                     self.queue.push(self.now + 2 * MILLI, Coming::NewNode);
                 }

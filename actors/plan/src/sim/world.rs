@@ -79,6 +79,8 @@ pub(super) struct World {
     pub judge: Judge,
     /// Pairs of nodes that cannot reach each other, until when.
     pub broken: BTreeMap<(NodeId, NodeId), u64>,
+    /// Nodes that were asked to leave.
+    pub leaving: BTreeSet<NodeId>,
     pub planned: Vec<Planned>,
     /// Faults whose point was just reached, with the node there.
     pub struck: Vec<(Planned, NodeId)>,
@@ -168,6 +170,7 @@ impl World {
             next_node: 1,
             judge: Judge::new(job.spec.elastic.redundancy),
             broken: BTreeMap::new(),
+            leaving: BTreeSet::new(),
             planned,
             struck: Vec::new(),
             armed_at: 0,
