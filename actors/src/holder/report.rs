@@ -1,6 +1,7 @@
 //! Counters and high-water marks of one job on one node.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use shoal_model::BlockCalls;
 use shoal_plan::holder::Role;
@@ -10,10 +11,14 @@ use shoal_wire::api::{CallLine, DeviceReport, NodeReport};
 
 use super::state::HolderState;
 
-/// What seats that are gone have counted.
+/// What seats that are gone have counted, and waits for decisions.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     calls: BTreeMap<BlockId, (u64, u64)>,
+    /// A step that was reported as prepared, and when.
+    undecided: Option<(u64, Instant)>,
+    decisions: u64,
+    waited: Duration,
 }
 
 impl Counters {
@@ -24,11 +29,24 @@ impl Counters {
             *backward += call.backward;
         }
     }
+
+    /// A step is reported as prepared here.
+    pub(super) fn prepared(&mut self, step: u64) {
+        self.undecided = Some((step, Instant::now()));
+    }
+
+    /// Its record is here.
+    pub(super) fn decided(&mut self, step: u64) {
+        if let Some((_, since)) = self.undecided.take_if(|(undecided, _)| *undecided == step) {
+            self.decisions += 1;
+            self.waited += since.elapsed();
+        }
+    }
 }
 
 impl HolderState {
     pub(super) fn report(&self) -> NodeReport {
-        let mut calls = Counters { calls: self.counters.calls.clone() };
+        let mut calls = Counters { calls: self.counters.calls.clone(), ..Counters::default() };
         let mut parameters = 0;
         for seat in self.adopted.iter().flat_map(|adopted| &adopted.seats) {
             calls.add_calls(&seat.core.calls());
@@ -57,7 +75,13 @@ impl HolderState {
             busy_seconds: devices.compute.busy_seconds(),
         };
         let node = self.args.node.to_string();
-        NodeReport { node, devices: vec![device], traffic: self.args.outside.traffic(self.args.id) }
+        NodeReport {
+            node,
+            devices: vec![device],
+            traffic: self.args.outside.traffic(self.args.id),
+            decisions: self.counters.decisions,
+            decision_seconds: self.counters.waited.as_secs_f64(),
+        }
     }
 
     /// Elements of an interval that belong to parameters.

@@ -8,7 +8,7 @@ use shoal_kernels::Buffer;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{Holder, HolderCommand, HolderEvent, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
 use shoal_plan::ids::Generation;
-use shoal_plan::protocol::Trouble;
+use shoal_plan::protocol::{FromNode, ToNode, Trouble};
 use shoal_wire::data::Header;
 
 use super::message::{CopyError, HolderArgs, HolderMsg, Work, WorkDone};
@@ -59,6 +59,9 @@ impl HolderState {
 
     /// Tells the books something, and carries out what they say until there is nothing more.
     pub(super) async fn fact(&mut self, event: HolderEvent) -> Result<(), ActorProcessingErr> {
+        if let HolderEvent::Engine(ToNode::Commit { entry, .. }) = &event {
+            self.counters.decided(entry.step);
+        }
         self.found.push_back(event);
         while let Some(event) = self.found.pop_front() {
             for command in self.books.handle(event) {
@@ -79,7 +82,12 @@ impl HolderState {
             return Ok(());
         }
         match command {
-            HolderCommand::Tell(message) => self.args.outside.tell_engine(self.args.id, message),
+            HolderCommand::Tell(message) => {
+                if let FromNode::Prepared(prepared) = &message {
+                    self.counters.prepared(prepared.step);
+                }
+                self.args.outside.tell_engine(self.args.id, message);
+            }
             HolderCommand::Stop { generation } => self.stop(generation),
             HolderCommand::Slot(SlotCommand::Build { slot, block, interval, role, parts }) => {
                 self.build(slot, (block, interval), role, &parts);

@@ -168,6 +168,12 @@ pub struct NodeReport {
     pub devices: Vec<DeviceReport>,
     /// Sent, by peer and purpose.
     pub traffic: Vec<TrafficLine>,
+    /// Steps prepared here whose record came.
+    #[serde(default)]
+    pub decisions: u64,
+    /// Seconds from such a report to its record, in all: what this node waited for the decision of a step.
+    #[serde(default)]
+    pub decision_seconds: f64,
 }
 
 /// One device.

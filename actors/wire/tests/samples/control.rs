@@ -170,6 +170,8 @@ fn answer() -> Vec<Sample<Answer>> {
             framing_sent: 5,
             framing_received: 6,
         }],
+        decisions: 7,
+        decision_seconds: 0.5,
     };
     let piece = WrittenPiece {
         version: version(),

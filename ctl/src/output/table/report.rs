@@ -14,6 +14,7 @@ impl Show for Vec<NodeReport> {
             ("Devices", devices(self)),
             ("Arenas", arenas(self)),
             ("Calls by block", calls(self)),
+            ("Decisions", decisions(self)),
             ("Traffic", traffic(self)),
         ]
         .map(|(title, body)| format!("{title}\n{body}"))
@@ -70,6 +71,15 @@ fn calls(nodes: &[NodeReport]) -> String {
                 .iter()
                 .map(|call| [node.node.clone(), call.block.to_string(), count(call.forward), count(call.backward)])
         }),
+    )
+}
+
+/// Steps decided, and what a node waited from its own report to the record: for slower nodes and for the coordinator.
+fn decisions(nodes: &[NodeReport]) -> String {
+    table(
+        ["NODE", "STEPS", "WAITED"],
+        &[1, 2],
+        nodes.iter().map(|node| [node.node.clone(), count(node.decisions), format!("{:.2} s", node.decision_seconds)]),
     )
 }
 

@@ -126,10 +126,22 @@ fn a_report_answers_each_question_in_its_own_table() {
             bytes_sent: 1024,
             ..Default::default()
         }],
+        decisions: 20,
+        decision_seconds: 0.25,
     };
     let text = vec![report].show();
-    for part in ["Devices\n", "1.50 s", "Arenas\n", "2.0 KiB", "Calls by block\n", "Traffic\n", "activation", "1.0 KiB"]
-    {
+    for part in [
+        "Devices\n",
+        "1.50 s",
+        "Arenas\n",
+        "2.0 KiB",
+        "Calls by block\n",
+        "Decisions\n",
+        "0.25 s",
+        "Traffic\n",
+        "activation",
+        "1.0 KiB",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
