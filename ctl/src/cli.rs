@@ -142,6 +142,12 @@ pub struct Up {
 pub struct Submit {
     /// The job file.
     pub file: PathBuf,
+    /// Make a second job of it, though the very same one was submitted before and is not over.
+    #[arg(long)]
+    pub again: bool,
+    /// Do not wait until its data is read; bad data then shows in `status`.
+    #[arg(long)]
+    pub no_wait: bool,
 }
 
 /// Arguments of `wait`.

@@ -19,7 +19,9 @@ use crate::failure::Failure;
 pub const ADDRESS_FILE: &str = "coordinator.addr";
 
 /// Longest wait for an answer that takes no work.
-const QUICK: Duration = Duration::from_secs(10);
+const QUICK: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// For a submission: the files of its data are listed and opened.
+const SUBMIT: Duration = Duration::from_secs(90);
 /// A coordinator that died is back within this time, so a refused connection is tried again for as long.
 const RESPAWN: Duration = Duration::from_secs(3);
 /// Between two tries.
@@ -45,8 +47,6 @@ impl Client {
             .timeout_connect(Some(Duration::from_secs(2)))
             .timeout_send_request(Some(QUICK))
             .timeout_send_body(Some(QUICK))
-            .timeout_recv_response(Some(QUICK))
-            .timeout_per_read(Some(QUICK))
             // A kept connection to a coordinator that was restarted would fail in a way that looks like a lost answer.
             .max_idle_connections(0)
             .build();
@@ -77,12 +77,13 @@ impl Client {
         self.post("shutdown", &Nothing {}, QUICK)
     }
 
-    /// Submits a job; reading its data may take a while.
+    /// Submits a job; its data is read after that. Unless a second one is asked for, the very same job that is not over is
+    /// meant, so this can be repeated.
     ///
     /// # Errors
     /// As [`Self::nodes`].
-    pub fn submit(&self, spec: JobSpec) -> Result<SubmitAnswer, Failure> {
-        let answer = self.send("jobs", Some(&SubmitRequest { spec }), Duration::from_secs(120))?;
+    pub fn submit(&self, spec: JobSpec, again: bool) -> Result<SubmitAnswer, Failure> {
+        let answer = self.send("jobs", Some(&SubmitRequest { spec, again }), SUBMIT)?;
         self.decode("jobs", answer)
     }
 
@@ -118,12 +119,28 @@ impl Client {
         self.get(&format!("jobs/{job}/plan"), QUICK)
     }
 
-    /// Events after number `after`, waiting up to `wait` for the first.
+    /// Events after number `after`, waiting up to `wait` for the first; the coordinator gives them in parts.
     ///
     /// # Errors
     /// As [`Self::nodes`].
     pub fn events(&self, job: &str, after: u64, wait: Duration) -> Result<Vec<EventLine>, Failure> {
         self.get(&format!("jobs/{job}/events?after={after}&wait_ms={}", wait.as_millis()), wait + QUICK)
+    }
+
+    /// Every event, asked for in as many answers as the coordinator makes of them.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn all_events(&self, job: &str) -> Result<Vec<EventLine>, Failure> {
+        let mut lines: Vec<EventLine> = Vec::new();
+        loop {
+            let after = lines.last().map_or(0, |line| line.number);
+            let more = self.events(job, after, Duration::ZERO)?;
+            if more.is_empty() {
+                return Ok(lines);
+            }
+            lines.extend(more);
+        }
     }
 
     /// Every commit record, asked for in as many answers as the coordinator makes of them.
@@ -252,26 +269,48 @@ impl Client {
                 Err(error) if may_be_repeated(&error, body.is_some()) && Instant::now() < give_up => {
                     std::thread::sleep(RETRY);
                 }
+                Err(error @ ureq::Error::Timeout(ureq::Timeout::Connect)) => return Err(gone(&address, &error)),
                 Err(ureq::Error::Timeout(_)) => {
+                    let doubt = if body.is_some() { IN_DOUBT } else { "" };
                     return Err(Failure::Timeout(format!(
-                        "no answer from {address} to /v1/{path} within {deadline:?}"
+                        "no answer from {address} to /v1/{path} within {deadline:?}{doubt}"
                     )));
                 }
-                Err(error) => {
+                Err(ureq::Error::Io(error)) if body.is_some() && error.kind() != ErrorKind::ConnectionRefused => {
                     return Err(Failure::Unreachable(format!(
-                        "the coordinator at {address} cannot be reached ({error}); `shoalctl up` starts it again"
+                        "the connection to {address} broke before /v1/{path} was answered ({error}){IN_DOUBT}"
                     )));
                 }
+                Err(error) => return Err(gone(&address, &error)),
             }
         }
     }
 
     fn once<B: Serialize>(&self, url: &str, body: Option<&B>, deadline: Duration) -> Result<Answer, ureq::Error> {
+        // The first byte may take as long as the whole answer; a body that has begun comes without long pauses.
+        let (answer, read) = (Some(deadline), Some(deadline.max(QUICK)));
         match body {
-            None => self.agent.get(url).config().timeout_recv_response(Some(deadline)).build().call(),
-            Some(body) => self.agent.post(url).config().timeout_recv_response(Some(deadline)).build().send_json(body),
+            None => {
+                let request = self.agent.get(url).config().timeout_recv_response(answer).timeout_per_read(read).build();
+                request.call()
+            }
+            Some(body) => {
+                let request =
+                    self.agent.post(url).config().timeout_recv_response(answer).timeout_per_read(read).build();
+                request.send_json(body)
+            }
         }
     }
+}
+
+/// Said of an order whose answer did not come.
+const IN_DOUBT: &str = "; it may have been carried out all the same: look with `shoalctl list`, `status` or `nodes` before \
+                        you repeat it (a `submit` can be repeated: it finds the job if it is there)";
+
+fn gone(address: &str, error: &ureq::Error) -> Failure {
+    Failure::Unreachable(format!(
+        "the coordinator at {address} cannot be reached ({error}); `shoalctl up` starts it again"
+    ))
 }
 
 type Answer = ureq::http::Response<ureq::Body>;

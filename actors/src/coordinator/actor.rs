@@ -85,8 +85,8 @@ impl Actor for CoordinatorActor {
             }
             CoordinatorMsg::Watch => state.watch()?,
             CoordinatorMsg::Wake(job) => state.wake(job)?,
-            CoordinatorMsg::Submit(spec, reply) => state.submit(spec, reply),
-            CoordinatorMsg::Checked(spec, facts, reply) => state.checked(*spec, facts, reply)?,
+            CoordinatorMsg::Submit(spec, repeat, reply) => state.submit(spec, repeat, reply),
+            CoordinatorMsg::Intake(news) => state.intake(news)?,
             CoordinatorMsg::Order(job, order, reply) => state.order(job, order, reply)?,
             CoordinatorMsg::Node(order) => state.node_order(order)?,
             CoordinatorMsg::Read(read) => state.read(read),

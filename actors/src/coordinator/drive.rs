@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_config::JobSpec;
 use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer};
 use shoal_plan::ids::{JobId, NodeId};
-use shoal_plan::job::DataFacts;
 use shoal_plan::protocol::ToNode;
 use shoal_wire::control::{Chaos, ToWorker};
-use shoal_wire::journal::{Counter, Entry, Line};
+use shoal_wire::journal::{Entry, Line};
 
 use super::error::RequestError;
 use super::flusher::After;
@@ -17,8 +15,6 @@ use super::job::JobEntry;
 use super::journal::JournalError;
 use super::message::{CoordinatorMsg, NodeOrder, Reply};
 use super::state::Coordinator;
-use super::submit;
-use crate::loader::DataError;
 
 impl Coordinator {
     /// Tells a job's engine, and does what it says.
@@ -89,7 +85,7 @@ impl Coordinator {
             Command::Answer { request, answer } => {
                 if let Some(reply) = self.orders.remove(&request) {
                     let answer = match answer {
-                        OrderAnswer::Refused(reason) => Err(RequestError::Refused(reason)),
+                        OrderAnswer::Refused(reason) => Err(RequestError::Refused(self.spelled(&reason))),
                         OrderAnswer::Accepted | OrderAnswer::Persisted { .. } => Ok(answer),
                     };
                     // An error means that whoever asked is gone.
@@ -147,44 +143,9 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A job is submitted: its data is read off the actor.
-    pub(super) fn submit(&mut self, spec: Box<JobSpec>, reply: Reply<JobId>) {
-        let me = self.me.clone();
-        tokio::task::spawn_blocking(move || {
-            let facts = crate::loader::facts(&spec.data, &spec.model);
-            // An error means that the coordinator is gone.
-            let _ = me.cast(CoordinatorMsg::Checked(spec, facts, reply));
-        });
-    }
-
-    /// The data of a submitted job was read: accept it if it fits the cluster, and acknowledge it when it is durable.
-    pub(super) fn checked(
-        &mut self,
-        spec: JobSpec,
-        facts: Result<DataFacts, DataError>,
-        reply: Reply<JobId>,
-    ) -> Result<(), JournalError> {
-        let offers = self.members.offers();
-        let job = match facts.map_err(RequestError::Data).and_then(|data| submit::check(spec, data, &offers)) {
-            Ok(job) => Arc::new(job),
-            Err(error) => {
-                tracing::info!(error = &error as &dyn std::error::Error, "job refused");
-                let _ = reply.send(Err(error));
-                return Ok(());
-            }
-        };
-        self.last_job += 1;
-        let id = JobId(self.last_job);
-        self.journal.append(&Entry::Counter { counter: Counter::Jobs, value: self.last_job })?;
-        self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
-        self.jobs.insert(id, JobEntry::new(job, self.incarnation));
-        let me = self.me.clone();
-        self.flusher.request(&me, After::Submitted(id, reply));
-        Ok(())
-    }
-
     /// The operator says something about a job.
     pub(super) fn order(&mut self, id: JobId, order: Order, reply: Reply<OrderAnswer>) -> Result<(), JournalError> {
+        let Some(reply) = self.order_intake(id, &order, reply)? else { return Ok(()) };
         if !self.jobs.contains_key(&id) {
             let _ = reply.send(Err(RequestError::NoJob(id)));
             return Ok(());

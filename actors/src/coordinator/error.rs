@@ -31,6 +31,11 @@ pub enum RequestError {
         /// What was asked.
         step: u64,
     },
+    /// The job's data is being read.
+    #[error(
+        "{0} is queued: its data is still being read, so there is nothing to hold, hash or write; ask again later, `shoalctl status {0}` shows how far it is"
+    )]
+    Unread(JobId),
     /// The coordinator stops.
     #[error("the coordinator is stopping; `shoalctl up` starts it again")]
     Stopping,

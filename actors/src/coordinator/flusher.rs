@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use ractor::ActorRef;
+use shoal_plan::engine::OrderAnswer;
 use shoal_plan::ids::{JobId, NodeId};
 
 use super::journal::Journal;
-use super::message::{CoordinatorMsg, Reply};
+use super::message::{CoordinatorMsg, Reply, Submitted};
 use crate::transport::Caller;
 
 /// What to do once everything appended before is durable.
@@ -22,7 +23,9 @@ pub enum After {
     /// Let a worker in under its new id.
     Admit(NodeId, Caller),
     /// Acknowledge a submission.
-    Submitted(JobId, Reply<JobId>),
+    Submitted(Submitted, Reply<Submitted>),
+    /// Answer an order that no engine was needed for.
+    Answered(OrderAnswer, Reply<OrderAnswer>),
     /// Stop.
     Stop(Reply<()>),
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::engine::{Engine, Millis, RedundancyState, Setup, State, Status, Timing};
-use shoal_plan::ids::JobId;
+use shoal_plan::ids::{Generation, JobId};
 use shoal_plan::job::Job;
 use shoal_wire::api;
 use shoal_wire::journal::Line;
@@ -24,13 +24,7 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
-    /// A job that was just submitted.
-    pub(super) fn new(job: Arc<Job>, incarnation: u32) -> Self {
-        let engine = Engine::new(setup(&job, incarnation));
-        Self { job, engine, log: JobLog::default(), wake: None }
-    }
-
-    /// A job as its journal left it.
+    /// A job as its journal has it.
     pub(super) fn restore(job: Arc<Job>, lines: Vec<Line>, incarnation: u32) -> Self {
         let mut log = JobLog::default();
         for line in &lines {
@@ -51,11 +45,8 @@ impl JobEntry {
             state, step, loss, val_loss, generation, redundancy, steps_lost, steps_redone, plan, reason, ..
         } = self.engine.status();
         api::JobStatus {
-            job: id.to_string(),
-            name: self.job.spec.name.clone(),
             state: word(&state),
             step,
-            steps: self.job.spec.train.steps,
             loss,
             val_loss,
             generation: generation.to_string(),
@@ -73,7 +64,41 @@ impl JobEntry {
             tokens_per_second: self.log.tokens_per_second(RATE_STEPS),
             plan,
             reason,
+            ..unstarted(id, &self.job)
         }
+    }
+
+    /// Whether it is done, failed or cancelled, though nodes may still have to let go of it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.engine.status().state.is_over()
+    }
+}
+
+/// Status of a job that nothing has happened to.
+pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
+    api::JobStatus {
+        job: id.to_string(),
+        name: job.spec.name.clone(),
+        state: api::JobState::Queued,
+        step: 0,
+        steps: job.spec.train.steps,
+        loss: None,
+        val_loss: None,
+        generation: Generation::default().to_string(),
+        redundancy: api::Redundancy {
+            have: 0,
+            want: job.spec.elastic.redundancy,
+            state: match job.spec.elastic.redundancy {
+                0 => api::RedundancyState::Full,
+                _ => api::RedundancyState::Restoring,
+            },
+        },
+        steps_lost: 0,
+        steps_redone: 0,
+        tokens_per_second: None,
+        plan: None,
+        reason: None,
+        reading: None,
     }
 }
 

@@ -69,10 +69,10 @@ impl JobLog {
         self.ledger.iter().rev().map(|committed| committed.version).find(|version| version.step == step)
     }
 
-    /// Events with a number above `after`.
-    pub(super) fn events(&self, after: u64, name: impl Fn(NodeId) -> String) -> Vec<EventLine> {
+    /// Events with a number above `after`, at most `limit`.
+    pub(super) fn events(&self, after: u64, limit: usize, name: impl Fn(NodeId) -> String) -> Vec<EventLine> {
         let skipped = (after as usize).min(self.events.len());
-        let rest = self.events.iter().enumerate().skip(skipped);
+        let rest = self.events.iter().enumerate().skip(skipped).take(limit);
         rest.map(|(i, event)| EventLine {
             time: rfc3339(event.at_ms),
             number: i as u64 + 1,

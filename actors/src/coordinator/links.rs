@@ -123,7 +123,7 @@ impl Coordinator {
         match message {
             FromWorker::Holder { job, message } => self.drive(job, Event::From { node, message }),
             FromWorker::Answer { request, answer } => {
-                let name = self.name(node);
+                let (name, answer) = (self.name(node), self.named(answer));
                 self.asks.answered(request, node, name, answer);
                 Ok(())
             }

@@ -15,7 +15,7 @@ use shoal_wire::control::{Answer, Question};
 use super::error::RequestError;
 use super::flusher::After;
 use super::journal::JournalError;
-use crate::loader::DataError;
+use crate::loader::{Corpus, DataError};
 use crate::transport::Inbound;
 
 /// The answer to a request.
@@ -33,9 +33,9 @@ pub enum CoordinatorMsg {
     /// A job's engine asked to be woken.
     Wake(JobId),
     /// A job is submitted.
-    Submit(Box<JobSpec>, Reply<JobId>),
-    /// The data of a submitted job was read.
-    Checked(Box<JobSpec>, Result<DataFacts, DataError>, Reply<JobId>),
+    Submit(Box<JobSpec>, Repeat, Reply<Submitted>),
+    /// Something about a job on its way in is known now.
+    Intake(IntakeMsg),
     /// The operator says something about a job.
     Order(JobId, Order, Reply<OrderAnswer>),
     /// The operator says something about a node.
@@ -44,6 +44,57 @@ pub enum CoordinatorMsg {
     Read(Read),
     /// The whole cluster should stop.
     Shutdown(Reply<()>),
+}
+
+/// What a submission means if the same job was submitted before and is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// That job is meant: whoever is not sure that a submission arrived can repeat it.
+    Join,
+    /// Another one is meant.
+    Anew,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// A new job.
+    New(JobId),
+    /// A job that was there.
+    Known(JobId),
+}
+
+impl Submitted {
+    /// The job.
+    #[must_use]
+    pub fn job(self) -> JobId {
+        match self {
+            Self::New(job) | Self::Known(job) => job,
+        }
+    }
+}
+
+/// What is found out about a job on its way in, off the actor.
+#[derive(Debug)]
+pub enum IntakeMsg {
+    /// Its files were looked at.
+    Opened {
+        /// What was submitted.
+        spec: Box<JobSpec>,
+        /// If it was submitted before.
+        repeat: Repeat,
+        /// The files.
+        corpus: Result<Box<Corpus>, DataError>,
+        /// To whoever submitted it.
+        reply: Reply<Submitted>,
+    },
+    /// Its data was read.
+    Read {
+        /// Which.
+        job: JobId,
+        /// What was found.
+        facts: Result<DataFacts, DataError>,
+    },
 }
 
 /// What the operator can say about a node, by its name or id.

@@ -1,9 +1,11 @@
 //! Answers to readers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shoal_plan::ids::JobId;
+use shoal_plan::ids::{Generation, JobId};
 use shoal_plan::ledger::Version;
+use shoal_wire::api::{EventLine, JobStatus};
 use shoal_wire::control::{Question, ToWorker};
 
 use super::error::RequestError;
@@ -13,23 +15,37 @@ use super::state::Coordinator;
 
 /// Ledger lines of one answer, at most.
 const LEDGER_LINES: usize = 10_000;
+/// Events of one answer, at most.
+const EVENTS: usize = 1_000;
 
 impl Coordinator {
     /// Answers a reader. That it may be gone by then is no fault.
     pub(super) fn read(&mut self, read: Read) {
         match read {
             Read::Nodes(reply) => drop(reply.send(Ok(self.members.infos(self.now())))),
-            Read::Jobs(reply) => drop(reply.send(Ok(self.jobs.iter().map(|(id, job)| job.status(*id)).collect()))),
-            Read::Status(id, reply) => drop(reply.send(self.job(id).map(|job| job.status(id)))),
-            Read::Job(id, reply) => drop(reply.send(self.job(id).map(|job| Arc::clone(&job.job)))),
+            Read::Jobs(reply) => {
+                let ids: BTreeSet<JobId> = self.intake.keys().chain(self.jobs.keys()).copied().collect();
+                drop(reply.send(ids.into_iter().map(|id| self.status(id)).collect()));
+            }
+            Read::Status(id, reply) => drop(reply.send(self.status(id))),
+            Read::Job(id, reply) => drop(reply.send(match self.intake.get(&id) {
+                Some(intake) => Ok(Arc::clone(&intake.job)),
+                None => self.job(id).map(|job| Arc::clone(&job.job)),
+            })),
             Read::Plan(id, reply) => {
-                drop(reply.send(self.job(id).map(|job| (job.engine.generation(), job.engine.plan().map(Arc::clone)))))
+                let answer = self.job(id).map(|job| (job.engine.generation(), job.engine.plan().map(Arc::clone)));
+                drop(reply.send(if self.intake.contains_key(&id) {
+                    Ok((Generation::default(), None))
+                } else {
+                    answer
+                }));
             }
             Read::Events(id, after, reply) => {
-                drop(reply.send(self.job(id).map(|job| job.log.events(after, |node| self.name(node)))));
+                drop(reply.send(self.events(id, after)));
             }
             Read::Ledger(id, after, reply) => {
-                drop(reply.send(self.job(id).map(|job| job.log.ledger(after, LEDGER_LINES))));
+                let answer = self.job(id).map(|job| job.log.ledger(after, LEDGER_LINES));
+                drop(reply.send(if self.intake.contains_key(&id) { Ok(Vec::new()) } else { answer }));
             }
             Read::Version(id, step, reply) => drop(reply.send(self.version(id, step))),
             Read::Ask(to, question, reply) => self.ask(to, question, reply),
@@ -40,7 +56,32 @@ impl Coordinator {
         self.jobs.get(&id).ok_or(RequestError::NoJob(id))
     }
 
+    fn status(&self, id: JobId) -> Result<JobStatus, RequestError> {
+        if let Some(intake) = self.intake.get(&id) {
+            return Ok(intake.status(id));
+        }
+        let mut status = self.job(id)?.status(id);
+        status.reason = status.reason.map(|reason| self.spelled(&reason));
+        status.plan = status.plan.map(|plan| self.spelled(&plan));
+        Ok(status)
+    }
+
+    fn events(&self, id: JobId, after: u64) -> Result<Vec<EventLine>, RequestError> {
+        let name = |node| self.name(node);
+        let mut events = match self.intake.get(&id) {
+            Some(intake) => intake.log().events(after, EVENTS, name),
+            None => self.job(id)?.log.events(after, EVENTS, name),
+        };
+        for event in &mut events {
+            event.reason = self.spelled(&event.reason);
+        }
+        Ok(events)
+    }
+
     fn version(&self, id: JobId, step: Option<u64>) -> Result<Version, RequestError> {
+        if self.intake.contains_key(&id) {
+            return Err(RequestError::Unread(id));
+        }
         let job = self.job(id)?;
         let step = step.unwrap_or_else(|| job.log.step());
         if step == 0 {

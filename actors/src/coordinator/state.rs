@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::asks::Asks;
 use super::flusher::{After, Flusher};
+use super::intake::Intake;
 use super::job::JobEntry;
 use super::journal::{Journal, JournalError, Restored};
 use super::links::Doorstep;
@@ -33,6 +34,8 @@ pub struct Coordinator {
     pub(super) names: BTreeMap<NodeId, String>,
     pub(super) doorstep: Doorstep,
     pub(super) jobs: BTreeMap<JobId, JobEntry>,
+    /// Jobs whose data is being read.
+    pub(super) intake: BTreeMap<JobId, Intake>,
     /// The one job that nodes work for; those after it are queued.
     pub(super) active: Option<JobId>,
     pub(super) last_job: u64,
@@ -57,13 +60,17 @@ impl Coordinator {
     ) -> Self {
         let incarnation = restored.incarnation();
         let now = Instant::now();
-        let jobs = restored.jobs.into_iter().map(|(id, (job, lines))| {
-            let last = lines.len();
-            tracing::info!(job = %id, lines = last, "job restored");
-            (id, JobEntry::restore(job, lines, incarnation))
-        });
+        let (mut jobs, mut intake) = (BTreeMap::new(), BTreeMap::new());
+        for (id, (job, lines)) in restored.jobs {
+            tracing::info!(job = %id, lines = lines.len(), "job restored");
+            match Intake::restore(&job, &lines) {
+                Some(unread) => drop(intake.insert(id, unread)),
+                None => drop(jobs.insert(id, JobEntry::restore(job, lines, incarnation))),
+            }
+        }
         Self {
-            jobs: jobs.collect(),
+            jobs,
+            intake,
             flusher: Flusher::new(Arc::clone(&journal)),
             last_job: restored.counters.get(&Counter::Jobs).copied().unwrap_or(0),
             members: Members::new(patience),
@@ -86,6 +93,7 @@ impl Coordinator {
     /// Goes on with the first job that is not over.
     pub(super) fn resume(&mut self) -> Result<(), JournalError> {
         tracing::info!(incarnation = self.incarnation, jobs = self.jobs.len(), "coordinator is up");
+        self.read_again();
         self.next_job()
     }
 
@@ -151,11 +159,14 @@ impl Coordinator {
             match after {
                 After::Engine { job, mark } => self.drive(job, Event::Flushed { mark })?,
                 After::Admit(node, caller) => self.admit(node, caller),
-                After::Submitted(job, reply) => {
-                    tracing::info!(%job, "job accepted");
+                After::Submitted(submitted, reply) => {
+                    tracing::info!(job = %submitted.job(), ?submitted, "job submitted");
                     // An error means that the client is gone; the job is submitted all the same.
-                    let _ = reply.send(Ok(job));
-                    self.next_job()?;
+                    let _ = reply.send(Ok(submitted));
+                }
+                After::Answered(answer, reply) => {
+                    // An error means that whoever asked is gone.
+                    let _ = reply.send(Ok(answer));
                 }
                 After::Stop(reply) => {
                     let _ = reply.send(Ok(()));

@@ -1,4 +1,5 @@
 mod fake;
+mod intake;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::transport::{ConnectError, DownCause};
 /// Long enough that nobody is lost by silence within a test.
 const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
 
-async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let wait = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -68,7 +69,7 @@ async fn an_id_is_durable_before_it_is_given_out() {
     let mut a = Fake::new(&stage.ca, "a");
     let (address, journal) = (stage.address, std::sync::Arc::clone(&stage.journal));
     let knock = tokio::spawn(async move { a.knock(address, None).await.map(|()| a.node) });
-    until("a flush", || async { journal.asked.load(Ordering::SeqCst) > before }).await;
+    until("a flush", async || journal.asked.load(Ordering::SeqCst) > before).await;
     assert_eq!(stage.nodes().await, [], "nobody is in before that");
     assert!(!knock.is_finished());
     stage.journal.open.add_permits(8);
@@ -101,7 +102,7 @@ async fn bad_submissions_are_refused_with_their_reason() {
     let stage = Stage::up(CALM).await;
     let _a = stage.worker("a").await;
     let dir = tempfile::tempdir().expect("temporary directory");
-    let submit = async |spec| stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), reply)).await;
+    let submit = async |spec| stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), Repeat::Join, reply)).await;
 
     let mut missing = spec(dir.path(), "");
     missing.data.path = dir.path().join("nothing.txt");
@@ -132,16 +133,21 @@ async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
     let before = stage.journal.asked.load(Ordering::SeqCst);
     let (actor, boxed) = (stage.actor.clone(), Box::new(wanted.clone()));
     let submit = tokio::spawn(async move {
-        actor.call(|reply| CoordinatorMsg::Submit(boxed, reply), Some(DEADLINE)).await.expect("the actor lives")
+        actor
+            .call(|reply| CoordinatorMsg::Submit(boxed, Repeat::Join, reply), Some(DEADLINE))
+            .await
+            .expect("the actor lives")
     });
-    until("a flush", || async { stage.journal.asked.load(Ordering::SeqCst) > before }).await;
+    until("a flush", async || stage.journal.asked.load(Ordering::SeqCst) > before).await;
     assert!(!submit.is_finished());
     stage.journal.open.add_permits(100);
     let job = submit.await.expect("no panic").unwrap().expect("accepted");
-    assert_eq!(job, JobId(1));
+    assert_eq!(job, Submitted::New(JobId(1)));
+    let job = job.job();
 
     stage.replace().await;
     assert_eq!(status(&stage, job).await.name, "small");
+    until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
     let kept = stage.ask(|reply| CoordinatorMsg::Read(Read::Job(job, reply))).await.expect("there");
     assert_eq!(kept.spec, wanted);
 }
@@ -154,7 +160,9 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     let mut jobs = Vec::new();
     for _ in 0..2 {
         let spec = Box::new(spec(dir.path(), ""));
-        jobs.push(stage.ask(|reply| CoordinatorMsg::Submit(spec, reply)).await.expect("accepted"));
+        let job = stage.ask(|reply| CoordinatorMsg::Submit(spec, Repeat::Anew, reply)).await.expect("accepted").job();
+        until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
+        jobs.push(job);
     }
     let announced = |message| match message {
         ToWorker::Job { id, .. } => Some(id),
@@ -185,7 +193,7 @@ async fn a_worker_that_outlives_a_coordinator_is_released_from_jobs_that_ended()
     let a = stage.worker("a").await;
     let dir = tempfile::tempdir().expect("temporary directory");
     let small = Box::new(spec(dir.path(), ""));
-    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, reply)).await.expect("accepted");
+    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, Repeat::Join, reply)).await.expect("accepted").job();
     stage.ask(|reply| CoordinatorMsg::Order(job, Order::Cancel, reply)).await.expect("accepted");
     stage.replace().await;
     assert_eq!(status(&stage, job).await.state, JobState::Cancelled);

@@ -69,6 +69,9 @@ pub enum DataError {
         /// Rows of the token table.
         vocab: u32,
     },
+    /// Whoever wanted it does not any more.
+    #[error("reading the data was stopped")]
+    Stopped,
     /// Not what was submitted.
     #[error(
         "the data here has {} + {} tokens with digest {}, the job was submitted with {} + {} and digest {}; copy the \

@@ -8,6 +8,7 @@
 mod actor;
 mod error;
 mod files;
+mod reading;
 mod source;
 
 use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, Validation};
@@ -16,6 +17,7 @@ use shoal_plan::job::DataFacts;
 
 pub use actor::{Loader, LoaderActor, LoaderMsg, Reply, Split, Windows};
 pub use error::DataError;
+pub use reading::Reading;
 pub use source::TokenSource;
 
 /// Training and validation tokens of a job.
@@ -70,9 +72,18 @@ impl Corpus {
     /// # Errors
     /// A file cannot be read, is not UTF-8 though it is declared as text, or holds a token outside the vocabulary.
     pub fn read_facts(&self) -> Result<DataFacts, DataError> {
+        self.read_facts_watched(&Reading::default())
+    }
+
+    /// As [`Corpus::read_facts`]; `reading` shows how far it is and can stop it.
+    ///
+    /// # Errors
+    /// As [`Corpus::read_facts`], or it was stopped.
+    pub fn read_facts_watched(&self, reading: &Reading) -> Result<DataFacts, DataError> {
+        reading.begin(self.train.len() + self.validation.len());
         let mut hasher = blake3::Hasher::new();
-        self.train.scan(self.vocab, &mut hasher)?;
-        self.validation.scan(self.vocab, &mut hasher)?;
+        self.train.scan(self.vocab, &mut hasher, reading)?;
+        self.validation.scan(self.vocab, &mut hasher, reading)?;
         Ok(DataFacts {
             digest: Digest(*hasher.finalize().as_bytes()),
             train_tokens: self.train.len(),

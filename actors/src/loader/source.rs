@@ -7,7 +7,7 @@ use std::sync::Arc;
 use shoal_config::spec::DataFormat;
 
 use super::files::{self, TokenFile};
-use super::{DataError, word};
+use super::{DataError, Reading, word};
 
 /// Bytes read at a time when everything is read.
 const BLOCK: usize = 1 << 20;
@@ -100,7 +100,7 @@ impl TokenSource {
     }
 
     /// Checks every token and adds it, as little-endian u16, to a hash.
-    pub(super) fn scan(&self, vocab: u32, hasher: &mut blake3::Hasher) -> Result<(), DataError> {
+    pub(super) fn scan(&self, vocab: u32, hasher: &mut blake3::Hasher, reading: &Reading) -> Result<(), DataError> {
         let width = self.width();
         let (mut bytes, mut tokens, mut wide) = (Vec::new(), Vec::new(), Vec::new());
         for part in &self.parts {
@@ -129,6 +129,7 @@ impl TokenSource {
                 wide.extend(tokens.iter().flat_map(|t| t.to_le_bytes()));
                 hasher.update(&wide);
                 done += here as u64;
+                reading.advance(here as u64)?;
             }
             if self.format == DataFormat::Text && part.first + part.len == part.file.tokens {
                 utf8.finish(part.file.tokens).map_err(|at| part.not_utf8(at))?;

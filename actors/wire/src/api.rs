@@ -96,6 +96,18 @@ pub struct JobStatus {
     pub plan: Option<String>,
     /// Why it failed, parked or warns.
     pub reason: Option<String>,
+    /// How far its data has been read, while that goes on: it is `queued` then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reading: Option<DataReading>,
+}
+
+/// How far a job's data has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataReading {
+    /// Tokens read.
+    pub tokens: u64,
+    /// Tokens in all; 0 until the files are open.
+    pub of_tokens: u64,
 }
 
 /// Copies of the state.
@@ -247,6 +259,9 @@ pub struct TrafficLine {
 pub struct SubmitRequest {
     /// The job; its paths are absolute.
     pub spec: JobSpec,
+    /// Whether a second job is meant if the very same one was submitted before and is not over.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// Answer to a submission.
@@ -254,6 +269,9 @@ pub struct SubmitRequest {
 pub struct SubmitAnswer {
     /// Id of the job, e.g. `j1`.
     pub job: String,
+    /// The very same job was submitted before and is not over: it is that one.
+    #[serde(default)]
+    pub known: bool,
 }
 
 /// Body of `pause`, `digest` and `write`.

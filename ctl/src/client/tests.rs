@@ -61,7 +61,7 @@ fn questions_go_to_their_paths_and_answers_come_back_typed() {
     ]);
     assert_eq!(client.nodes().expect("nodes"), []);
     let spec = shoal_config::preset("demo", Path::new("/text")).expect("known preset");
-    assert_eq!(client.submit(spec.clone()).expect("submit").job, "j3");
+    assert_eq!(client.submit(spec.clone(), false).expect("submit").job, "j3");
     assert_eq!(client.digest("j3", Some(7), QUICK).expect("digest").step, 7);
     client.pause("j3", None).expect("pause");
     assert_eq!(client.events("j3", 4, Duration::from_millis(20)).expect("events"), []);
@@ -137,4 +137,31 @@ fn a_coordinator_that_does_not_come_back_is_unreachable() {
     let failure = Client::new(dir.path()).nodes().expect_err("nobody listens");
     assert_eq!(failure.code(), 4);
     assert!(failure.to_string().contains("cannot be reached"), "{failure}");
+}
+
+/// Answers that take work come later than those that do not; the time that a command was given is what counts.
+#[test]
+fn a_slow_answer_is_waited_for_as_long_as_its_deadline_says() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let dir = tempfile::tempdir().expect("temp dir");
+    std::fs::write(dir.path().join(ADDRESS_FILE), listener.local_addr().expect("address").to_string()).expect("write");
+    let client = Client::new(dir.path());
+    let error = client.digest("j1", None, Duration::from_millis(50)).expect_err("nobody answers");
+    let said = error.to_string();
+    assert_eq!(error.code(), 3, "{said}");
+    assert!(said.contains("within 50ms") && said.contains("may have been carried out"), "{said}");
+    // Longer than any question that takes no work is given.
+    let (late, slow) = (QUICK + Duration::from_millis(300), QUICK * 3);
+    let server = std::thread::spawn(move || {
+        let _unanswered = listener.accept().expect("the first");
+        let (mut stream, _) = listener.accept().expect("the second");
+        let begun = Instant::now();
+        stream.set_read_timeout(Some(late)).expect("a timeout");
+        // Reads until that much time has passed; the client says nothing after its request.
+        while begun.elapsed() < late && stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {}
+        let body = r#"{"state_blake3":"ab","step":7}"#;
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    });
+    assert_eq!(client.digest("j1", None, slow).expect("an answer").step, 7);
+    server.join().expect("server").expect("written");
 }

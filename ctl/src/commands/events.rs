@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context, args: &Events) -> Result<Verdict, Failure> 
             context.format.stream(line)?;
             after = after.max(line.number);
         }
-        if !args.follow || (over && lines.is_empty()) {
+        if lines.is_empty() && (over || !args.follow) {
             return Ok(Verdict::True);
         }
     }

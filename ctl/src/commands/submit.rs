@@ -1,13 +1,82 @@
 //! `submit`: a job file becomes a job.
 
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
 use shoal_config::job;
+use shoal_wire::api::{JobState, JobStatus};
 
 use super::Context;
 use crate::cli::Submit;
 use crate::failure::{Failure, Verdict};
 
+/// Between two looks at how far the data is read.
+const LOOK: Duration = Duration::from_millis(50);
+
 pub(super) fn run(context: &Context, args: &Submit) -> Result<Verdict, Failure> {
     let spec = job::read(&args.file)?;
-    context.format.print(&context.client.submit(spec)?)?;
+    let answer = context.client.submit(spec, args.again)?;
+    if !args.no_wait {
+        read_through(context, &answer.job)?;
+    }
+    context.format.print(&answer)?;
     Ok(Verdict::True)
+}
+
+/// Waits until the job's data is read, so that bad data is an error of this command. Whatever else goes wrong meanwhile
+/// leaves the job submitted, and is said so.
+fn read_through(context: &Context, job: &str) -> Result<(), Failure> {
+    let bar = ProgressBar::hidden();
+    loop {
+        let status = match context.client.status(job) {
+            Ok(status) => status,
+            Err(failure) => {
+                eprintln!("shoalctl: {job} is submitted, but cannot be watched any more: {failure}");
+                return Ok(());
+            }
+        };
+        let Some(reading) = status.reading else { return refused(&status) };
+        if bar.is_hidden() && std::io::stderr().is_terminal() {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            bar.set_style(style());
+            bar.set_prefix(format!("{job} is submitted; its data is read"));
+        }
+        bar.set_length(reading.of_tokens);
+        bar.set_position(reading.tokens);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A job that failed without a step, right after its data was read, has bad data.
+fn refused(status: &JobStatus) -> Result<(), Failure> {
+    match (status.state, status.step) {
+        (JobState::Failed, 0) => {
+            let reason = status.reason.as_deref().unwrap_or("no reason was given");
+            Err(Failure::Usage(format!("{} failed: {reason}", status.job)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{prefix} [{bar:32}] {percent}%")
+        .expect("UI-1 (the template is valid)")
+        .progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::table::fixture;
+
+    #[test]
+    fn only_a_job_that_failed_before_its_first_step_is_the_files_fault() {
+        let status = |state, step| JobStatus { state, step, reason: Some("not UTF-8".into()), ..fixture::status() };
+        let error = refused(&status(JobState::Failed, 0)).expect_err("bad data");
+        assert_eq!((error.code(), error.to_string()), (2, "j1 failed: not UTF-8".to_owned()));
+        for fine in [status(JobState::Failed, 3), status(JobState::Queued, 0), status(JobState::Training, 0)] {
+            refused(&fine).expect("submitted");
+        }
+    }
 }

@@ -111,6 +111,7 @@ mod tests {
             tokens_per_second: None,
             plan: None,
             reason: (state == JobState::Failed).then(|| "out of luck".into()),
+            reading: None,
         }
     }
 

@@ -1,7 +1,5 @@
 //! `why`: the reasons that led a job to where it is.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use shoal_wire::api::{EventLine, JobState};
 
@@ -29,7 +27,7 @@ struct Why {
 
 pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure> {
     let status = context.client.status(&args.job)?;
-    let mut because = context.client.events(&args.job, 0, Duration::ZERO)?;
+    let mut because = context.client.all_events(&args.job)?;
     because.retain(|event| REASONS.contains(&event.kind.as_str()));
     because.drain(..because.len().saturating_sub(MOST));
     context.format.print(&Why {

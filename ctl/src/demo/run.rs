@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         bar: ProgressBar,
         interrupt: &'a Interrupt,
     ) -> Result<Self, Failure> {
-        let job = stage.client.submit(spec.clone())?.job;
+        let job = stage.client.submit(spec.clone(), true)?.job;
         Ok(Self { stage, interrupt, bar, job })
     }
 
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         loop {
             self.interrupt.check()?;
             let over = self.stage.client.status(&self.job)?.state == JobState::Done;
-            let events = self.stage.client.events(&self.job, 0, Duration::ZERO)?;
+            let events = self.stage.client.all_events(&self.job)?;
             let joined = events.iter().filter(|event| event.kind == "node_joined" && event.step >= since).count();
             if joined >= names.len() || over || Instant::now() >= give_up {
                 return Ok(joined.min(names.len()) as u32);

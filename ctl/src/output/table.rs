@@ -140,6 +140,13 @@ impl Show for EventLine {
 
 impl Show for SubmitAnswer {
     fn show(&self) -> String {
+        if self.known {
+            return format!(
+                "{job} is this very job and is not over, so nothing was submitted; `shoalctl status {job}` shows it, and \
+                 `shoalctl submit --again` makes a second one of it",
+                job = self.job
+            );
+        }
         format!(
             "submitted as {job}; `shoalctl status {job}` shows it, `shoalctl wait {job} --until done` waits",
             job = self.job
@@ -153,5 +160,7 @@ impl Show for StateDigest {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,8 @@ use super::fault::Fault;
 
 /// For what the actor knows by itself.
 pub(super) const READ: Duration = Duration::from_secs(10);
-/// For a submission: all data is read once.
-pub(super) const SUBMIT: Duration = Duration::from_secs(600);
+/// For a submission: the files of its data are listed and opened; they are read later.
+pub(super) const SUBMIT: Duration = Duration::from_secs(60);
 /// For an order, which waits for a flush.
 pub(super) const ORDER: Duration = Duration::from_secs(30);
 /// For a state at a step to come.

@@ -59,6 +59,7 @@ impl Fault {
             Self::Request(RequestError::NoStep { .. }) => (StatusCode::NOT_FOUND, "no_step"),
             Self::Request(RequestError::Data(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "data"),
             Self::Request(RequestError::Layout(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "layout"),
+            Self::Request(RequestError::Unread(_)) => (StatusCode::CONFLICT, "unread"),
             Self::Request(RequestError::Refused(_)) => (StatusCode::CONFLICT, "refused"),
             Self::Request(RequestError::Stopping) | Self::Gone => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Self::NoAnswer { .. } => (StatusCode::GATEWAY_TIMEOUT, "no_answer"),

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use shoal_actors::coordinator::{CoordinatorMsg, Read, To};
+use shoal_actors::coordinator::{CoordinatorMsg, Read, Repeat, Submitted, To};
 use shoal_plan::job::Job;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeReport, PlanAnswer, SubmitAnswer, SubmitRequest};
 use shoal_wire::control::{Answer, Question};
@@ -28,10 +28,12 @@ pub(super) struct After {
 }
 
 pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<SubmitAnswer>, Fault> {
-    let SubmitRequest { spec } = call::full_body(&bytes)?;
+    let SubmitRequest { spec, again } = call::full_body(&bytes)?;
     spec.check().map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
-    let job = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), reply)).await?;
-    Ok(Json(SubmitAnswer { job: job.to_string() }))
+    let repeat = if again { Repeat::Anew } else { Repeat::Join };
+    let submitted = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await?;
+    let known = matches!(submitted, Submitted::Known(_));
+    Ok(Json(SubmitAnswer { job: submitted.job().to_string(), known }))
 }
 
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<JobStatus>>, Fault> {

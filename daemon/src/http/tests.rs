@@ -16,10 +16,12 @@ use shoal_wire::api::{
 };
 
 async fn submitted(served: &Served, dir: &std::path::Path) -> String {
-    let body = serde_json::to_string(&SubmitRequest { spec: spec(dir) }).expect("JSON");
+    let body = serde_json::to_string(&SubmitRequest { spec: spec(dir), again: false }).expect("JSON");
     let (status, body) = served.send(Method::POST, "/v1/jobs", &body).await;
     assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
-    serde_json::from_slice::<SubmitAnswer>(&body).expect("an id").job
+    let id = serde_json::from_slice::<SubmitAnswer>(&body).expect("an id").job;
+    served.until_read(&id).await;
+    id
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,11 +30,11 @@ async fn what_is_wrong_is_said_as_json() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut missing = spec(dir.path());
     missing.data.path = dir.path().join("nothing.txt");
-    let missing = serde_json::to_string(&SubmitRequest { spec: missing }).expect("JSON");
+    let missing = serde_json::to_string(&SubmitRequest { spec: missing, again: false }).expect("JSON");
     let mut endless = spec(dir.path());
     let shoal_config::spec::ModelSpec::Gpt2(model) = &mut endless.model;
     model.layers = u32::MAX;
-    let endless = serde_json::to_string(&SubmitRequest { spec: endless }).expect("JSON");
+    let endless = serde_json::to_string(&SubmitRequest { spec: endless, again: false }).expect("JSON");
     let cases = [
         (
             Method::POST,

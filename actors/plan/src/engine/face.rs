@@ -126,6 +126,18 @@ pub enum LossCause {
     Left,
 }
 
+impl std::fmt::Display for LossCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Died => "its process died",
+            Self::Silent => "no heartbeat came in time",
+            Self::NotReturned => "it did not come back after the coordinator's restart",
+            Self::Evicted => "it was sent away",
+            Self::Left => "it left on request",
+        })
+    }
+}
+
 /// What the operator can say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {

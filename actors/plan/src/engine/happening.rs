@@ -142,7 +142,7 @@ impl fmt::Display for Happening {
         match self {
             Self::Submitted => f.write_str("job accepted"),
             Self::NodeJoined { node } => write!(f, "{node} joined"),
-            Self::NodeLost { node, cause } => write!(f, "{node} lost: {cause:?}"),
+            Self::NodeLost { node, cause } => write!(f, "{node} lost: {cause}"),
             Self::Decided { reason } | Self::Warning { reason } | Self::Ended { reason } => f.write_str(reason),
             Self::Resolved { step, committed: true, reason } => write!(f, "step {step} committed: {reason}"),
             Self::Resolved { step, committed: false, reason } => write!(f, "step {step} redone: {reason}"),

@@ -61,7 +61,7 @@ impl Engine {
             return;
         }
         self.note(Happening::NodeLost { node, cause });
-        self.without(node, &format!("{node} is lost: {cause:?}"));
+        self.without(node, &format!("{node} is lost: {cause}"));
     }
 
     /// Sends a living node away.

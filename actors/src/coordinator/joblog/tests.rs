@@ -51,13 +51,15 @@ fn events_are_stamped_with_what_was_true_when_they_happened() {
         Record::Fenced { generation: generation(2), members: vec![NodeId(1)] },
         Record::Happened(Happening::RedundancyFull),
     ]);
-    let events = log.events(0, |node| format!("name of {node}"));
+    let events = log.events(0, 100, |node| format!("name of {node}"));
     let seen: Vec<_> = events.iter().map(|e| (e.number, e.kind.as_str(), e.generation.as_str(), e.step)).collect();
     assert_eq!(seen, [(1, "submitted", "0.0", 0), (2, "node_lost", "1.1", 1), (3, "redundancy_full", "1.2", 1)]);
     assert_eq!(events[1].node.as_deref(), Some("name of n2"));
     assert_eq!(events[1].time, "1970-01-01T00:00:01.300Z");
-    assert_eq!(log.events(2, |node| node.to_string()), events[2..]);
-    assert_eq!(log.events(99, |node| node.to_string()), []);
+    assert_eq!(log.events(2, 100, |node| node.to_string()), events[2..]);
+    assert_eq!(log.events(1, 1, |node| node.to_string())[0].number, 2);
+    assert_eq!(log.events(0, 2, |node| node.to_string()).len(), 2);
+    assert_eq!(log.events(99, 100, |node| node.to_string()), []);
 }
 
 #[test]

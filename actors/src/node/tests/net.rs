@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::coordinator::written::Catalogue;
 use crate::coordinator::{
-    CoordinatorActor, CoordinatorArgs, CoordinatorMsg, MemoryJournal, NodeAnswer, Patience, Read, Reply, To,
+    CoordinatorActor, CoordinatorArgs, CoordinatorMsg, MemoryJournal, NodeAnswer, Patience, Read, Repeat, Reply, To,
 };
 use crate::node::{self, NodeConfig, NodeEnd, NodeHandle};
 use crate::transport::{ClusterCa, Endpoint, EndpointConfig, NoBulk};
@@ -119,7 +119,7 @@ impl Net {
     }
 
     pub(super) async fn submit(&self, job: &Job) -> JobId {
-        self.ask(|reply| CoordinatorMsg::Submit(Box::new(job.spec.clone()), reply)).await
+        self.ask(|reply| CoordinatorMsg::Submit(Box::new(job.spec.clone()), Repeat::Join, reply)).await.job()
     }
 
     pub(super) async fn status(&self, job: JobId) -> JobStatus {

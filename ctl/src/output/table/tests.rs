@@ -1,43 +1,11 @@
 //! What people and programs are shown.
 
 use serde_json::json;
-use shoal_wire::api::{
-    ArenaLine, CallLine, DeviceReport, JobState, NodeReport, NodeState, Redundancy, RedundancyState, TrafficLine,
-};
+use shoal_wire::api::{ArenaLine, CallLine, DeviceReport, NodeReport, TrafficLine};
 
+use super::fixture::{node, status};
 use super::*;
 use crate::output::json;
-
-fn node() -> NodeInfo {
-    NodeInfo {
-        node: "w1".into(),
-        pid: 4711,
-        role: vec!["worker".into()],
-        address: "127.0.0.1:4000".into(),
-        state: NodeState::Ready,
-        budget_bytes: 2 << 30,
-        used_bytes: 3 << 20,
-    }
-}
-
-fn status() -> JobStatus {
-    JobStatus {
-        job: "j1".into(),
-        name: "demo".into(),
-        state: JobState::Training,
-        step: 1200,
-        steps: 2000,
-        loss: Some(1.25),
-        val_loss: None,
-        generation: "1.2".into(),
-        redundancy: Redundancy { have: 0, want: 1, state: RedundancyState::Restoring },
-        steps_lost: 0,
-        steps_redone: 1,
-        tokens_per_second: Some(54_321.0),
-        plan: Some("pipeline 2 x data 2, 1f1b, 4 nodes".into()),
-        reason: None,
-    }
-}
 
 #[test]
 fn tables_are_aligned_and_numbers_have_units() {

@@ -18,6 +18,7 @@ use shoal_plan::digest;
 use shoal_plan::ids::BlockId;
 use shoal_plan::ledger::Version;
 use shoal_plan::space::{Interval, Kind};
+use shoal_wire::api::JobStatus;
 use shoal_wire::control::{
     Answer, Control, FromWorker, Hello, Introduction, Question, ToWorker, VERSION, Who, WrittenPiece,
 };
@@ -35,6 +36,7 @@ pub(super) struct Served {
     ca: ClusterCa,
     address: SocketAddr,
     router: Router,
+    changes: watch::Receiver<u64>,
 }
 
 impl Served {
@@ -46,7 +48,8 @@ impl Served {
         let journal = Arc::new(MemoryJournal::default());
         let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience: CALM };
         let (coordinator, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("starts");
-        Self { ca, address, router: router(App { coordinator, changes: seen }) }
+        let changes = seen.clone();
+        Self { ca, address, router: router(App { coordinator, changes: seen }), changes }
     }
 
     pub(super) async fn send(&self, method: Method, path: &str, body: &str) -> (StatusCode, Vec<u8>) {
@@ -60,6 +63,21 @@ impl Served {
         let (status, body) = self.send(Method::GET, path, "").await;
         assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Waits until a job's data has been read.
+    pub(super) async fn until_read(&self, job: &str) {
+        let mut changes = self.changes.clone();
+        let read = async {
+            loop {
+                changes.mark_unchanged();
+                if self.get::<JobStatus>(&format!("/v1/jobs/{job}")).await.reading.is_none() {
+                    return;
+                }
+                changes.changed().await.expect("the coordinator lives");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), read).await.expect("its data is read");
     }
 
     /// A worker that has written what `pieces` says and serves it unless it is `broken`.

@@ -1,0 +1,232 @@
+//! Jobs on their way in. A submission is acknowledged as soon as it is durable; its data is read once after that, off the
+//! actor, and only then does an engine see the job.
+//!
+//! IN-1 (facts last): a job in the journal without facts about its data is one whose data has not been read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use shoal_config::JobSpec;
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::engine::{Happening, Offer, Order, OrderAnswer, Record, State};
+use shoal_plan::ids::{Digest, JobId, NodeId};
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::planner::{self, Held};
+use shoal_wire::api;
+use shoal_wire::journal::{Counter, Entry, Line};
+
+use super::error::RequestError;
+use super::flusher::After;
+use super::job::{self, JobEntry};
+use super::joblog::JobLog;
+use super::journal::JournalError;
+use super::message::{CoordinatorMsg, IntakeMsg, Repeat, Reply, Submitted};
+use super::state::Coordinator;
+use crate::loader::{Corpus, DataError, Reading};
+
+/// In place of what nobody has read yet. Real data has at least one sample.
+const UNREAD: DataFacts = DataFacts { digest: Digest([0; 32]), train_tokens: 0, validation_tokens: 0 };
+
+/// A job whose data is being read.
+#[derive(Debug)]
+pub(super) struct Intake {
+    pub(super) job: Arc<Job>,
+    lines: Vec<Line>,
+    reading: Wanted,
+}
+
+/// A reading that stops when nobody waits for it any more: neither a cancelled job nor a coordinator's end is held up.
+#[derive(Debug, Default)]
+struct Wanted(Arc<Reading>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Intake {
+    /// A job as its journal left it, if its data was not read by then.
+    pub(super) fn restore(job: &Arc<Job>, lines: &[Line]) -> Option<Self> {
+        let ended = lines.iter().any(|line| matches!(line.record, Record::State(_)));
+        (job.data == UNREAD && !ended).then(|| Self {
+            job: Arc::clone(job),
+            lines: lines.to_vec(),
+            reading: Wanted::default(),
+        })
+    }
+
+    /// What `status` shows.
+    pub(super) fn status(&self, id: JobId) -> api::JobStatus {
+        let (tokens, of_tokens) = self.reading.0.progress();
+        let reason = format!("its data is being read: {tokens} of {of_tokens} tokens");
+        api::JobStatus {
+            reason: Some(reason),
+            reading: Some(api::DataReading { tokens, of_tokens }),
+            ..job::unstarted(id, &self.job)
+        }
+    }
+
+    /// What `events` shows.
+    pub(super) fn log(&self) -> JobLog {
+        let mut log = JobLog::default();
+        for line in &self.lines {
+            log.push(line);
+        }
+        log
+    }
+}
+
+impl Coordinator {
+    /// A job is submitted: its files are looked at off the actor.
+    pub(super) fn submit(&self, spec: Box<JobSpec>, repeat: Repeat, reply: Reply<Submitted>) {
+        let me = self.me.clone();
+        tokio::task::spawn_blocking(move || {
+            let corpus = Corpus::open(&spec.data, &spec.model).map(Box::new);
+            // An error means that the coordinator is gone.
+            let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Opened { spec, repeat, corpus, reply }));
+        });
+    }
+
+    /// Something about a job on its way in is known now.
+    pub(super) fn intake(&mut self, news: IntakeMsg) -> Result<(), JournalError> {
+        match news {
+            IntakeMsg::Opened { spec, repeat, corpus, reply } => self.opened(*spec, repeat, corpus, reply),
+            IntakeMsg::Read { job, facts } => self.read_through(job, facts),
+        }
+    }
+
+    /// Accepts a job whose files are there and that fits the cluster. It is acknowledged when it is durable.
+    fn opened(
+        &mut self,
+        spec: JobSpec,
+        repeat: Repeat,
+        corpus: Result<Box<Corpus>, DataError>,
+        reply: Reply<Submitted>,
+    ) -> Result<(), JournalError> {
+        let me = self.me.clone();
+        if repeat == Repeat::Join
+            && let Some(known) = self.unfinished_twin(&spec)
+        {
+            self.flusher.request(&me, After::Submitted(Submitted::Known(known), reply));
+            return Ok(());
+        }
+        let job = Job { spec, data: UNREAD };
+        let corpus = match corpus.map_err(RequestError::Data).and_then(|corpus| {
+            fits(&job, &self.members.offers())?;
+            Ok(corpus)
+        }) {
+            Ok(corpus) => corpus,
+            Err(error) => {
+                tracing::info!(error = &error as &dyn std::error::Error, "job refused");
+                // An error means that whoever asked is gone.
+                let _ = reply.send(Err(error));
+                return Ok(());
+            }
+        };
+        self.last_job += 1;
+        let (id, job) = (JobId(self.last_job), Arc::new(job));
+        let line = Line { at_ms: Self::wall_ms(), record: Record::Happened(Happening::Submitted) };
+        self.journal.append(&Entry::Counter { counter: Counter::Jobs, value: self.last_job })?;
+        self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
+        self.journal.append(&Entry::Line { job: id, number: 0, line: line.clone() })?;
+        self.flusher.request(&me, After::Submitted(Submitted::New(id), reply));
+        let reading = Arc::new(Reading::default());
+        self.intake.insert(id, Intake { job, lines: vec![line], reading: Wanted(Arc::clone(&reading)) });
+        tokio::task::spawn_blocking(move || {
+            let facts = corpus.read_facts_watched(&reading);
+            // An error means that the coordinator is gone.
+            let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Read { job: id, facts }));
+        });
+        Ok(())
+    }
+
+    /// Begins again to read the data of jobs that a coordinator before this one had accepted.
+    pub(super) fn read_again(&mut self) {
+        for (id, intake) in &self.intake {
+            let (me, job, reading, id) = (self.me.clone(), Arc::clone(&intake.job), Arc::clone(&intake.reading.0), *id);
+            tracing::info!(job = %id, "its data is read again");
+            tokio::task::spawn_blocking(move || {
+                let corpus = Corpus::open(&job.spec.data, &job.spec.model);
+                let facts = corpus.and_then(|corpus| corpus.read_facts_watched(&reading));
+                // An error means that the coordinator is gone.
+                let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Read { job: id, facts }));
+            });
+        }
+    }
+
+    fn read_through(&mut self, id: JobId, facts: Result<DataFacts, DataError>) -> Result<(), JournalError> {
+        // It was cancelled meanwhile if it is not there.
+        let Some(intake) = self.intake.remove(&id) else { return Ok(()) };
+        match facts {
+            Ok(data) => {
+                let job = Arc::new(Job { spec: intake.job.spec.clone(), data });
+                tracing::info!(job = %id, tokens = data.train_tokens, "job accepted");
+                self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
+                self.jobs.insert(id, JobEntry::restore(job, intake.lines, self.incarnation));
+                self.changed();
+                self.next_job()
+            }
+            Err(error) => {
+                tracing::info!(job = %id, error = &error as &dyn std::error::Error, "job failed before it began");
+                let reason = format!("the job's data cannot be used: {}", crate::chain(&error));
+                self.end(id, intake, State::Failed { reason: reason.clone() }, reason)
+            }
+        }
+    }
+
+    /// The operator says something about a job whose data is being read; none if it is no such job.
+    pub(super) fn order_intake(
+        &mut self,
+        id: JobId,
+        order: &Order,
+        reply: Reply<OrderAnswer>,
+    ) -> Result<Option<Reply<OrderAnswer>>, JournalError> {
+        if !self.intake.contains_key(&id) {
+            return Ok(Some(reply));
+        }
+        match order {
+            Order::Cancel => {
+                if let Some(intake) = self.intake.remove(&id) {
+                    self.end(id, intake, State::Cancelled, "cancelled by the operator".to_owned())?;
+                }
+                let me = self.me.clone();
+                self.flusher.request(&me, After::Answered(OrderAnswer::Accepted, reply));
+            }
+            Order::Pause { .. } | Order::Resume | Order::Persist { .. } => {
+                // An error means that whoever asked is gone.
+                let _ = reply.send(Err(RequestError::Unread(id)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&mut self, id: JobId, intake: Intake, state: State, reason: String) -> Result<(), JournalError> {
+        let mut lines = intake.lines;
+        for record in [Record::State(state), Record::Happened(Happening::Ended { reason })] {
+            let line = Line { at_ms: Self::wall_ms(), record };
+            self.journal.append(&Entry::Line { job: id, number: lines.len() as u64, line: line.clone() })?;
+            lines.push(line);
+        }
+        self.jobs.insert(id, JobEntry::restore(intake.job, lines, self.incarnation));
+        self.changed();
+        Ok(())
+    }
+
+    /// A job that was submitted in the same words and is not over.
+    fn unfinished_twin(&self, spec: &JobSpec) -> Option<JobId> {
+        let coming = self.intake.iter().map(|(id, intake)| (*id, &intake.job));
+        let there = self.jobs.iter().filter(|(_, entry)| !entry.has_ended()).map(|(id, entry)| (*id, &entry.job));
+        coming.chain(there).find(|(_, job)| job.spec == *spec).map(|(id, _)| id)
+    }
+}
+
+/// Whether a plan for it exists on the present nodes. With no node present nothing can be said, and the job waits.
+fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
+    if offers.is_empty() {
+        return Ok(());
+    }
+    let members: BTreeMap<NodeId, Offer> = offers.iter().cloned().collect();
+    let table = ModelTable::of(&job.spec.model);
+    planner::make_plan(job, &table, &members, &BTreeSet::new(), &Held::none()).map(|_| ()).map_err(RequestError::Layout)
+}

@@ -1,0 +1,37 @@
+//! How far a reading of data has come, and whether it should go on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::DataError;
+
+/// Shared by the thread that reads and whoever shows how far it is.
+#[derive(Debug, Default)]
+pub struct Reading {
+    done: AtomicU64,
+    all: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Reading {
+    /// Tokens read, and tokens in all.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
+    }
+
+    /// Nobody wants the rest.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// It begins, and there are so many tokens.
+    pub(super) fn begin(&self, tokens: u64) {
+        self.all.store(tokens, Ordering::Relaxed);
+    }
+
+    /// So many more tokens are read.
+    pub(super) fn advance(&self, tokens: u64) -> Result<(), DataError> {
+        self.done.fetch_add(tokens, Ordering::Relaxed);
+        if self.stopped.load(Ordering::Relaxed) { Err(DataError::Stopped) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,37 @@
+//! A node and a job, for tests of what is shown.
+
+use shoal_wire::api::{JobState, JobStatus, NodeInfo, NodeState, Redundancy, RedundancyState};
+
+/// A worker that is ready.
+pub(crate) fn node() -> NodeInfo {
+    NodeInfo {
+        node: "w1".into(),
+        pid: 4711,
+        role: vec!["worker".into()],
+        address: "127.0.0.1:4000".into(),
+        state: NodeState::Ready,
+        budget_bytes: 2 << 30,
+        used_bytes: 3 << 20,
+    }
+}
+
+/// A job that trains.
+pub(crate) fn status() -> JobStatus {
+    JobStatus {
+        job: "j1".into(),
+        name: "demo".into(),
+        state: JobState::Training,
+        step: 1200,
+        steps: 2000,
+        loss: Some(1.25),
+        val_loss: None,
+        generation: "1.2".into(),
+        redundancy: Redundancy { have: 0, want: 1, state: RedundancyState::Restoring },
+        steps_lost: 0,
+        steps_redone: 1,
+        tokens_per_second: Some(54_321.0),
+        plan: Some("pipeline 2 x data 2, 1f1b, 4 nodes".into()),
+        reason: None,
+        reading: None,
+    }
+}
