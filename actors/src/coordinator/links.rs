@@ -19,8 +19,6 @@ const DOOR_MS: u64 = 1_500;
 #[derive(Debug, Default)]
 pub(super) struct Doorstep {
     waiting: Vec<(Caller, Introduction, u64)>,
-    /// Nodes to which a message could not be queued.
-    choked: Vec<NodeId>,
 }
 
 impl Coordinator {
@@ -187,30 +185,16 @@ impl Coordinator {
         self.changed();
     }
 
-    /// Queues a message to a worker. Without a link it is dropped: a fence follows the link's return. With a full queue the
-    /// link is as good as broken, and the engine is told so at the next look at deadlines.
+    /// Queues a message to a worker. Without a link it is dropped: a fence follows the link's return. A full queue ends the
+    /// link, so that a fence follows that, too.
     pub(super) fn tell(&mut self, node: NodeId, message: ToWorker) {
         match tell(&self.endpoint, node, message) {
             Ok(()) => {}
             Err(error @ SendError::NotConnected(_)) => tracing::debug!(%node, %error, "message dropped"),
-            Err(error @ SendError::QueueFull { .. }) => {
-                tracing::warn!(%node, %error, "message dropped");
-                self.doorstep.choked.push(node);
-            }
+            Err(error @ SendError::QueueFull { .. }) => tracing::warn!(%node, %error, "message dropped, link ended"),
             Err(error @ SendError::Encode { .. }) => {
                 tracing::error!(%node, error = &error as &dyn std::error::Error, "message cannot be sent");
             }
         }
-    }
-
-    /// Reports links over which something could not be sent.
-    pub(super) fn mend_links(&mut self) -> Result<(), JournalError> {
-        let mut choked = std::mem::take(&mut self.doorstep.choked);
-        choked.sort_unstable();
-        choked.dedup();
-        for node in choked {
-            self.drive_active(Some(Event::LinkReset { node }))?;
-        }
-        Ok(())
     }
 }

@@ -144,7 +144,6 @@ impl Coordinator {
             self.endpoint.disconnect(PeerId::Worker(node), "no heartbeat came; start the daemon anew");
             self.lost(node, LossCause::Silent)?;
         }
-        self.mend_links()?;
         self.open_door(HEARTBEAT_MS)?;
         self.asks.expire(now);
         Ok(())

@@ -53,10 +53,18 @@ impl Links {
         self.me().map(|me| Hello { protocol: VERSION, who: Who::Peer(me) })
     }
 
-    /// Tells the coordinator; what cannot be said now is dropped, since every new link begins with a fence.
+    /// Tells the coordinator. What cannot be said now is dropped: either there is no link, or the transport ends it for
+    /// that, and every new link begins with a fence.
     pub(super) fn tell(&self, message: FromWorker) {
-        if let Err(error) = self.endpoint.send(PeerId::Coordinator, &Control::FromWorker(message)) {
-            tracing::debug!(%error, "not told to the coordinator");
+        match self.endpoint.send(PeerId::Coordinator, &Control::FromWorker(message)) {
+            Ok(()) => {}
+            Err(error @ SendError::NotConnected(_)) => tracing::debug!(%error, "not told to the coordinator"),
+            Err(error @ SendError::QueueFull { .. }) => {
+                tracing::warn!(%error, "not told to the coordinator, link ended");
+            }
+            Err(error @ SendError::Encode { .. }) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "message cannot be sent");
+            }
         }
     }
 
@@ -114,8 +122,9 @@ impl Outside for Links {
                 BulkError::Fenced | BulkError::Refused { reason: Refused::Stale, .. } => LinkError::Over,
                 BulkError::NotConnected(_)
                 | BulkError::LinkBroken(_)
+                | BulkError::Stalled { .. }
                 | BulkError::Refused {
-                    reason: Refused::Unknown | Refused::NoRoom | Refused::Header | Refused::Length,
+                    reason: Refused::Unknown | Refused::NoRoom | Refused::Header | Refused::Length | Refused::Stalled,
                     ..
                 }
                 | BulkError::Length { .. }

@@ -126,13 +126,7 @@ async fn admit(shared: &Arc<Shared>, greeted: Greeted, peer: PeerId, me: Option<
             Arrival::Closed => return CloseCode::Refused.close(&link.connection, "shutting down"),
             Arrival::After(old, mut told) => {
                 if let Some(old) = old {
-                    old.stop.send_if_modified(|stop| {
-                        let first = stop.is_none();
-                        if first {
-                            *stop = Some(Stop::Replaced);
-                        }
-                        first
-                    });
+                    old.end(Stop::Replaced);
                 }
                 // An error means that the old one's task is gone, and its slot with it.
                 let _ = told.wait_for(|told| *told).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quinn::{Connection, ReadExactError, RecvStream, SendStream, VarInt, WriteError};
+use quinn::{Connection, ReadExactError, RecvStream, SendStream, StoppedError, VarInt, WriteError};
 use shoal_wire::data::{self, Header, TrafficKind};
 use shoal_wire::frame;
 use tokio::task::JoinSet;
@@ -14,6 +14,7 @@ use super::payload::{Payload, Refused};
 use super::peer::{Inbound, PeerId};
 use super::send::BulkError;
 use super::shared::Shared;
+use super::stall::{Moved, stalled};
 
 /// The code of a stream that its sender gave up.
 const RESET: u32 = 0;
@@ -53,10 +54,20 @@ pub(super) async fn send(shared: &Shared, link: &Link, header: Header, payload: 
     let head = frame::encode(data::VERSION, frame::MAX_HEADER_BYTES, &header).map_err(BulkError::Encode)?;
     let kind = header.purpose.kind();
     let counts = shared.counters.line(link.peer, kind, Some(header.job));
+    let (moved, waited) = (Moved::default(), shared.timing.progress);
+    let carried = || {
+        let stats = link.connection.stats();
+        // What was lost is sent again; it got nowhere the first time.
+        stats.udp_tx.bytes.saturating_sub(stats.path.lost_bytes)
+    };
     tokio::select! {
         biased;
         () = shared.fences.passed(header.job, header.generation) => Err(BulkError::Fenced),
-        sent = transfer(link, kind, head, payload, &counts) => sent,
+        sent = transfer(link, kind, head, payload, (&counts, &moved)) => sent,
+        () = stalled(waited, &moved, carried) => {
+            tracing::warn!(node = %link.peer, job = %header.job, gen = %header.generation, step = header.step, "bulk transfer stalled");
+            Err(BulkError::Stalled { peer: link.peer, waited })
+        }
     }
 }
 
@@ -65,7 +76,7 @@ async fn transfer(
     kind: TrafficKind,
     head: Vec<u8>,
     payload: Payload,
-    counts: &Counts,
+    (counts, moved): (&Counts, &Moved),
 ) -> Result<(), BulkError> {
     let broken = BulkError::LinkBroken(link.peer);
     let stream = link.connection.open_uni().await.map_err(|_| broken.clone())?;
@@ -77,11 +88,18 @@ async fn transfer(
     chunks.extend(payload.chunks());
     drop(payload);
     let mut rest = chunks.as_mut_slice();
+    // Beside the write, not by it: a write that finds the connection's window used up does not look whether its stream
+    // was stopped, and once the stop's credit arrives quinn wakes only streams that have a window of their own left. A
+    // stop that overtakes its credit would never be found.
+    let stopped = sending.stream.stopped();
+    tokio::pin!(stopped);
     while !rest.is_empty() {
-        let written = match sending.stream.write_chunks(rest).await {
-            Ok(written) => written,
-            Err(e) => return Err(stopped(link.peer, e)),
+        let written = tokio::select! {
+            biased;
+            end = &mut stopped => return Err(ended(link.peer, end)),
+            written = sending.stream.write_chunks(rest) => written.map_err(|e| unwritten(link.peer, e))?,
         };
+        moved.bytes(written.bytes);
         let head = written.bytes.min(framing);
         framing -= head;
         counts.sent.framing(head);
@@ -90,17 +108,24 @@ async fn transfer(
     }
     drop(chunks);
     sending.stream.finish().map_err(|_| broken.clone())?;
-    match sending.stream.stopped().await {
+    match stopped.await {
         Ok(None) => {}
-        Ok(Some(code)) => return Err(refused(link.peer, code)),
-        Err(_) => return Err(broken),
+        end @ (Ok(Some(_)) | Err(_)) => return Err(ended(link.peer, end)),
     }
     sending.finished = true;
     counts.sent.message();
     Ok(())
 }
 
-fn stopped(peer: PeerId, error: WriteError) -> BulkError {
+/// How a stream ended that had more to send.
+fn ended(peer: PeerId, end: Result<Option<VarInt>, StoppedError>) -> BulkError {
+    match end {
+        Ok(Some(code)) => refused(peer, code),
+        Ok(None) | Err(StoppedError::ConnectionLost(_) | StoppedError::ZeroRttRejected) => BulkError::LinkBroken(peer),
+    }
+}
+
+fn unwritten(peer: PeerId, error: WriteError) -> BulkError {
     match error {
         WriteError::Stopped(code) => refused(peer, code),
         WriteError::ConnectionLost(_) | WriteError::ClosedStream | WriteError::ZeroRttRejected => {
@@ -129,13 +154,20 @@ enum ReceiveError {
 pub(super) async fn receive_all(shared: Arc<Shared>, connection: Connection, peer: PeerId) {
     let mut open = JoinSet::new();
     while let Ok(stream) = connection.accept_uni().await {
-        open.spawn(receive(Arc::clone(&shared), stream, peer));
+        open.spawn(receive(Arc::clone(&shared), connection.clone(), stream, peer));
         while open.try_join_next().is_some() {}
     }
 }
 
-async fn receive(shared: Arc<Shared>, mut stream: RecvStream, peer: PeerId) {
-    match receive_one(&shared, &mut stream, peer).await {
+async fn receive(shared: Arc<Shared>, connection: Connection, mut stream: RecvStream, peer: PeerId) {
+    let moved = Moved::default();
+    let carried = || connection.stats().udp_rx.bytes;
+    let received = tokio::select! {
+        biased;
+        received = receive_one(&shared, &mut stream, peer, &moved) => received,
+        () = stalled(shared.timing.progress, &moved, carried) => Err(ReceiveError::Refuse(Refused::Stalled)),
+    };
+    match received {
         Ok(inbound) => shared.tell(inbound).await,
         Err(ReceiveError::Refuse(reason)) => {
             tracing::debug!(node = %peer, %reason, "bulk transfer refused");
@@ -146,8 +178,14 @@ async fn receive(shared: Arc<Shared>, mut stream: RecvStream, peer: PeerId) {
     }
 }
 
-async fn receive_one(shared: &Shared, stream: &mut RecvStream, peer: PeerId) -> Result<Inbound, ReceiveError> {
+async fn receive_one(
+    shared: &Shared,
+    stream: &mut RecvStream,
+    peer: PeerId,
+    moved: &Moved,
+) -> Result<Inbound, ReceiveError> {
     let (header, framing) = read_header(stream).await?;
+    moved.bytes(framing);
     if peer != PeerId::Worker(header.from) && peer != PeerId::Coordinator {
         return Err(ReceiveError::Refuse(Refused::Header));
     }
@@ -160,7 +198,7 @@ async fn receive_one(shared: &Shared, stream: &mut RecvStream, peer: PeerId) -> 
     tokio::select! {
         biased;
         () = shared.fences.passed(job, generation) => Err(ReceiveError::Refuse(Refused::Stale)),
-        inbound = fill(shared, stream, peer, header, &counts) => inbound,
+        inbound = fill(shared, stream, peer, header, (&counts, moved)) => inbound,
     }
 }
 
@@ -169,7 +207,7 @@ async fn fill(
     stream: &mut RecvStream,
     peer: PeerId,
     header: Header,
-    counts: &Counts,
+    (counts, moved): (&Counts, &Moved),
 ) -> Result<Inbound, ReceiveError> {
     let mut buffer = shared.sink.accept(&header).map_err(ReceiveError::Refuse)?;
     let elements = buffer.elements_mut();
@@ -183,6 +221,7 @@ async fn fill(
         match stream.read(&mut bytes[filled..]).await {
             Ok(Some(read)) => {
                 counts.received.payload(read);
+                moved.bytes(read);
                 filled += read;
             }
             Ok(None) => return Err(ReceiveError::Refuse(Refused::Length)),

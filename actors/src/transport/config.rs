@@ -58,6 +58,8 @@ pub struct Timing {
     pub probe: Duration,
     /// For a broken connection to a living process to come back.
     pub restore: Duration,
+    /// For the next byte of a bulk transfer, when the link carries none of others either.
+    pub progress: Duration,
 }
 
 impl Default for Timing {
@@ -68,6 +70,7 @@ impl Default for Timing {
             keep_alive: Duration::from_millis(250),
             probe: Duration::from_millis(300),
             restore: Duration::from_secs(2),
+            progress: Duration::from_secs(10),
         }
     }
 }

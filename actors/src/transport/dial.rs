@@ -190,7 +190,7 @@ pub(super) fn failed(address: SocketAddr, waited: std::time::Duration, error: Co
                     Err(_) => ConnectError::Broken { address, cause: reason },
                 },
                 Some(CloseCode::Refused | CloseCode::Goodbye) => ConnectError::Refused { address, reason },
-                Some(CloseCode::WrongPeer | CloseCode::Unreadable) | None => {
+                Some(CloseCode::WrongPeer | CloseCode::Unreadable | CloseCode::Overrun) | None => {
                     ConnectError::Broken { address, cause: reason }
                 }
             }

@@ -189,13 +189,21 @@ impl Endpoint {
     /// Queues a control message. Never waits; messages to one peer arrive in order, or `PeerDown` says that some may not.
     ///
     /// # Errors
-    /// If there is no connection, its queue is full, or the message is too large.
+    /// If there is no connection, its queue is full (which ends the link, so that both ends hear that a message is
+    /// missing), or the message is too large.
     pub fn send(&self, peer: PeerId, message: &Control) -> Result<(), SendError> {
         let link = self.shared().table().link(peer).ok_or(SendError::NotConnected(peer))?;
         let bytes = frame::encode(control::VERSION, frame::MAX_CONTROL_BYTES, message)
             .map_err(|source| SendError::Encode { peer, source })?;
+        if link.is_ending() {
+            // Nothing may follow a message that was lost.
+            return Err(SendError::NotConnected(peer));
+        }
         link.queue.try_send(Outgoing::Frame(bytes.into())).map_err(|e| match e {
-            mpsc::error::TrySendError::Full(_) => SendError::QueueFull { peer, messages: link.queue.max_capacity() },
+            mpsc::error::TrySendError::Full(_) => {
+                link.end(Stop::Overrun);
+                SendError::QueueFull { peer, messages: link.queue.max_capacity() }
+            }
             mpsc::error::TrySendError::Closed(_) => SendError::NotConnected(peer),
         })
     }

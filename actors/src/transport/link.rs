@@ -26,6 +26,24 @@ pub(super) struct Link {
     pub(super) stop: watch::Sender<Option<Stop>>,
 }
 
+impl Link {
+    /// Ends it for this reason, unless there is one already.
+    pub(super) fn end(&self, reason: Stop) {
+        self.stop.send_if_modified(|stop| {
+            let first = stop.is_none();
+            if first {
+                *stop = Some(reason);
+            }
+            first
+        });
+    }
+
+    /// Whether this end is about to end it.
+    pub(super) fn is_ending(&self) -> bool {
+        self.stop.borrow().is_some()
+    }
+}
+
 /// Why this end ends a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
@@ -33,6 +51,8 @@ pub(super) enum Stop {
     Replaced,
     /// The owner says goodbye, with this reason.
     Goodbye(String),
+    /// A control message is lost: the queue was full.
+    Overrun,
 }
 
 /// What only the task of a connection uses.
@@ -113,7 +133,7 @@ pub(super) async fn run(shared: Arc<Shared>, running: Running) {
             CloseCode::Goodbye.close(&link.connection, &reason);
             Verdict::Nothing
         }
-        end @ (End::Stopped(Stop::Replaced) | End::Read(_) | End::Died | End::Lost(_)) => {
+        end @ (End::Stopped(Stop::Replaced | Stop::Overrun) | End::Read(_) | End::Died | End::Lost(_)) => {
             diagnose(&link, &watch, end).await
         }
     };
@@ -177,7 +197,11 @@ async fn goodbye(shared: &Shared, link: &Link, reason: &str, write: std::pin::Pi
 /// What an end that this end did not wish means.
 async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
     match end {
-        End::Stopped(_) => {
+        End::Stopped(Stop::Overrun) => {
+            CloseCode::Overrun.close(&link.connection, "a control message was lost: it found the queue full");
+            Verdict::Reset
+        }
+        End::Stopped(Stop::Replaced | Stop::Goodbye(_)) => {
             CloseCode::Replaced.close(&link.connection, "");
             Verdict::Gone(DownCause::LinkReset)
         }
@@ -192,7 +216,7 @@ async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
         End::Read(ReadEnd::Unreadable(reason)) => unreadable(link, &reason),
         End::Read(ReadEnd::Broken(error)) => unreadable(link, &error.to_string()),
         End::Lost(ConnectionError::ApplicationClosed(close)) => match CloseCode::of(close.error_code) {
-            Some(CloseCode::Replaced | CloseCode::Crossing) => Verdict::Reset,
+            Some(CloseCode::Replaced | CloseCode::Crossing | CloseCode::Overrun) => Verdict::Reset,
             Some(
                 CloseCode::Goodbye
                 | CloseCode::Protocol
@@ -217,6 +241,7 @@ async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
                 stop = stopped(&mut stop) => match stop {
                     Stop::Replaced => return Verdict::Gone(DownCause::LinkReset),
                     Stop::Goodbye(_) => return Verdict::Nothing,
+                    Stop::Overrun => return Verdict::Reset,
                 },
                 found = watch.probe() => found,
             };

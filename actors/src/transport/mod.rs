@@ -33,6 +33,7 @@ mod quic;
 mod restore;
 mod send;
 mod shared;
+mod stall;
 mod table;
 mod tls;
 mod watch;

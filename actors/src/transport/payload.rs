@@ -161,10 +161,13 @@ pub enum Refused {
     /// There are more, or fewer, elements than the header says.
     #[error("it has another length than its header says")]
     Length,
+    /// Nothing more of it came.
+    #[error("nothing of it came for too long")]
+    Stalled,
 }
 
 impl Refused {
-    const ALL: [Self; 5] = [Self::Stale, Self::Unknown, Self::NoRoom, Self::Header, Self::Length];
+    const ALL: [Self; 6] = [Self::Stale, Self::Unknown, Self::NoRoom, Self::Header, Self::Length, Self::Stalled];
 
     pub(super) fn code(self) -> u32 {
         match self {
@@ -173,6 +176,7 @@ impl Refused {
             Self::NoRoom => 3,
             Self::Header => 4,
             Self::Length => 5,
+            Self::Stalled => 6,
         }
     }
 

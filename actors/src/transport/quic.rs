@@ -54,10 +54,12 @@ pub(super) enum CloseCode {
     WrongPeer,
     /// The other end said something unreadable, or nothing in time.
     Unreadable,
+    /// A control message found the queue full and is lost.
+    Overrun,
 }
 
 impl CloseCode {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Goodbye,
         Self::Protocol,
         Self::Crossing,
@@ -65,6 +67,7 @@ impl CloseCode {
         Self::Replaced,
         Self::WrongPeer,
         Self::Unreadable,
+        Self::Overrun,
     ];
 
     fn number(self) -> u32 {
@@ -76,6 +79,7 @@ impl CloseCode {
             Self::Replaced => 4,
             Self::WrongPeer => 5,
             Self::Unreadable => 6,
+            Self::Overrun => 7,
         }
     }
 

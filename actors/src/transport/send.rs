@@ -1,5 +1,7 @@
 //! Why something could not be sent.
 
+use std::time::Duration;
+
 use super::payload::Refused;
 use super::peer::PeerId;
 
@@ -9,7 +11,8 @@ pub enum SendError {
     /// There is no connection to this peer now.
     #[error("there is no connection to {0}")]
     NotConnected(PeerId),
-    /// The peer does not read, and the queue is full. The link is as good as broken.
+    /// The peer does not read, and the queue is full. The message is lost, so the link was ended: both ends are told of a
+    /// [`super::DownCause::LinkReset`].
     #[error("the queue to {peer} is full at {messages} messages")]
     QueueFull {
         /// The peer.
@@ -37,6 +40,17 @@ pub enum BulkError {
     /// The connection broke before the peer had everything.
     #[error("the connection to {0} broke during the transfer")]
     LinkBroken(PeerId),
+    /// No byte moved for [`super::Timing::progress`].
+    #[error(
+        "the transfer to {peer} was given up: none of its bytes moved for {} s while the link was up; see the log of {peer}",
+        waited.as_secs_f32()
+    )]
+    Stalled {
+        /// The peer.
+        peer: PeerId,
+        /// For so long.
+        waited: Duration,
+    },
     /// Its generation was fenced here.
     #[error("the generation of the transfer is over")]
     Fenced,

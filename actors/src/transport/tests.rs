@@ -15,6 +15,7 @@ use shoal_wire::control::{self as wire, Control, FromWorker, Hello, Who};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::quic::Configs;
 use super::*;
 
 /// Longer than anything here takes on a busy machine.
@@ -108,6 +109,15 @@ impl End {
     fn link(&self, to: u64) -> Arc<link::Link> {
         self.endpoint.shared().table().link(worker(to)).expect("a link")
     }
+}
+
+/// The transport's own QUIC, without anything above it.
+fn raw_endpoint(identity: &Identity) -> (quinn::Endpoint, Configs, std::net::TcpListener) {
+    let (udp, tcp, buffer) = quic::sockets(loopback()).expect("a free port");
+    let configs = Configs::new(identity, &Timing::default(), buffer).expect("a configuration");
+    let server = Arc::unwrap_or_clone(configs.server(true));
+    let endpoint = quinn::Endpoint::new(quic::endpoint_config(), Some(server), udp, Arc::new(quinn::TokioRuntime));
+    (endpoint.expect("an endpoint"), configs, tcp)
 }
 
 /// Connects `a` to `b`; both have reported it.

@@ -39,9 +39,10 @@ async fn control_is_counted_to_the_byte() {
     assert_eq!((line(&a).bytes_received, line(&b).bytes_sent), (0, 0));
 }
 
-/// The receiver does not read; the queue fills, and `send` says so instead of waiting.
+/// The receiver does not read; the queue fills, and `send` says so instead of waiting. As a message is lost, the link
+/// breaks at both ends, nothing follows the lost one, and the link comes back.
 #[tokio::test]
-async fn a_full_queue_is_an_error_at_once() {
+async fn a_full_queue_is_an_error_at_once_and_breaks_the_link() {
     let ca = ClusterCa::generate().expect("a cluster");
     let mut a = End::with(&ca, 1, Arc::new(NoBulk), |config| config.limits.control_queue = 8);
     let mut b = End::with(&ca, 2, Arc::new(NoBulk), |config| config.limits.inbound_queue = 1);
@@ -58,12 +59,20 @@ async fn a_full_queue_is_an_error_at_once() {
         assert!(taken < 10_000, "nothing bounds the queue");
     };
     assert_eq!(error, SendError::QueueFull { peer: worker(2), messages: 8 });
-    for _ in 0..taken {
+    assert_eq!(a.endpoint.send(worker(2), &heartbeat(1)), Err(SendError::NotConnected(worker(2))));
+    assert_eq!(a.down().await, DownCause::LinkReset);
+    let mut heard = 0;
+    loop {
         match b.next().await {
-            Inbound::Control { message: Control::ToWorker(_), .. } => {}
+            Inbound::Control { message: Control::ToWorker(_), .. } => heard += 1,
+            Inbound::PeerDown { cause: DownCause::LinkReset, .. } => break,
             other => panic!("{other:?}"),
         }
     }
+    assert!(heard <= taken, "{heard} of {taken}");
+    assert_eq!((b.up().await, a.up().await), (worker(1), worker(2)));
+    a.endpoint.send(worker(2), &heartbeat(2)).expect("room in the queue");
+    assert_eq!(b.heard().await, 2);
 }
 
 #[tokio::test]

@@ -4,15 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use quinn::VarInt;
 
 use super::*;
-use crate::transport::quic::{self, Configs};
-
-fn raw_endpoint(identity: &Identity) -> (quinn::Endpoint, Configs, std::net::TcpListener) {
-    let (udp, tcp, buffer) = quic::sockets(loopback()).expect("a free port");
-    let configs = Configs::new(identity, &Timing::default(), buffer).expect("a configuration");
-    let server = Arc::unwrap_or_clone(configs.server(true));
-    let endpoint = quinn::Endpoint::new(quic::endpoint_config(), Some(server), udp, Arc::new(quinn::TokioRuntime));
-    (endpoint.expect("an endpoint"), configs, tcp)
-}
+use crate::transport::quic;
 
 /// Both ends are told which cluster was asked for and which was found, whoever dials.
 #[tokio::test]
