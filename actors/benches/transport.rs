@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use shoal_actors::transport::pki::NODE_VALIDITY;
 use shoal_actors::transport::{
-    BulkSink, ClusterCa, Destination, Endpoint, EndpointConfig, Inbound, Payload, PeerId, Refused,
+    BulkSink, Callee, ClusterCa, Destination, Endpoint, EndpointConfig, Inbound, Payload, PeerId, Refused,
 };
 use shoal_plan::ids::{Generation, JobId, NodeId, PieceId};
 use shoal_wire::control::{Control, FromWorker, Hello, VERSION, Who};
@@ -67,7 +67,7 @@ fn endpoints() -> (Endpoint, mpsc::Receiver<Inbound>, Endpoint) {
             }
         }
     });
-    runtime().block_on(a.connect(worker(2), b.local_address(), hello(1))).expect("a connection");
+    runtime().block_on(a.connect(Callee::worker(NodeId(2), "2"), b.local_address(), hello(1))).expect("a connection");
     assert!(matches!(at_a.blocking_recv(), Some(Inbound::PeerUp { .. })));
     (a, at_a, b)
 }

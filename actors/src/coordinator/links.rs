@@ -60,7 +60,8 @@ impl Coordinator {
     /// Admits a caller under the id it had, or under a new one once that is durable. If a living process has its name,
     /// it waits at the door for at most `patience` more milliseconds.
     fn let_in(&mut self, caller: Caller, introduction: Introduction, patience: u64) -> Result<(), JournalError> {
-        let known = introduction.node.filter(|node| self.names.contains_key(node) && self.members.may_return(*node));
+        let had = introduction.node.filter(|node| self.names.get(node) == Some(&introduction.name));
+        let known = had.filter(|node| self.members.may_return(*node));
         if let Some(node) = known {
             self.admit(node, caller);
             return Ok(());

@@ -187,7 +187,11 @@ impl Members {
     /// Everyone living, for everyone else.
     pub(super) fn peers(&self) -> Vec<Peer> {
         let living = self.nodes.iter().filter(|(_, m)| m.presence != Presence::Gone);
-        living.map(|(node, member)| Peer { node: *node, address: member.introduction.address }).collect()
+        let peer = |(node, member): (&NodeId, &Member)| {
+            let Introduction { name, address, .. } = &member.introduction;
+            Peer { node: *node, name: name.clone(), address: *address }
+        };
+        living.map(peer).collect()
     }
 
     pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Member> {

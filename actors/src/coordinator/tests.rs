@@ -38,6 +38,16 @@ async fn status(stage: &Stage, job: JobId) -> JobStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_takes_the_id_of_another_worker() {
+    let stage = Stage::up(CALM).await;
+    let mut a = stage.worker("a").await;
+    let mut b = Fake::new(&stage.ca, "b");
+    b.knock(stage.address, Some(a.node)).await.expect("let in");
+    assert_ne!(b.node, a.node);
+    a.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_get_ids_that_are_never_used_twice_and_know_each_other() {
     let mut stage = Stage::up(CALM).await;
     let mut a = stage.worker("a").await;

@@ -12,7 +12,7 @@ use shoal_wire::control::{Control, FromWorker, Hello, Peer, ToPeer, VERSION, Who
 use shoal_wire::data::Header;
 
 use crate::holder::{LinkError, Outside};
-use crate::transport::{BulkError, ConnectError, Endpoint, Payload, PeerId, Refused, SendError};
+use crate::transport::{BulkError, Callee, ConnectError, Endpoint, Payload, PeerId, Refused, SendError};
 
 /// A worker's links. Clones share them.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Links {
 #[derive(Debug, Default)]
 struct Table {
     me: Option<NodeId>,
-    peers: BTreeMap<NodeId, SocketAddr>,
+    peers: BTreeMap<NodeId, (String, SocketAddr)>,
 }
 
 impl Links {
@@ -45,7 +45,13 @@ impl Links {
 
     /// Everyone else, as the coordinator says.
     pub(super) fn peers(&self, peers: &[Peer]) {
-        self.write(|table| table.peers = peers.iter().map(|peer| (peer.node, peer.address)).collect());
+        let known = |peer: &Peer| (peer.node, (peer.name.clone(), peer.address));
+        self.write(|table| table.peers = peers.iter().map(known).collect());
+    }
+
+    /// The name of another worker, if the coordinator has told of it.
+    pub(super) fn name(&self, peer: NodeId) -> Option<String> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).peers.get(&peer).map(|(name, _)| name.clone())
     }
 
     /// How this worker greets another one.
@@ -85,16 +91,16 @@ impl Links {
 
     /// Makes sure that there is a connection.
     async fn reach(&self, peer: NodeId) -> Result<(), LinkError> {
-        let (hello, address) = {
+        let (me, known) = {
             let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-            (table.me, table.peers.get(&peer).copied())
+            (table.me, table.peers.get(&peer).cloned())
         };
-        let (Some(me), Some(address)) = (hello, address) else {
+        let (Some(me), Some((name, address))) = (me, known) else {
             return Err(LinkError::Unreachable(format!("the coordinator has named no address of {peer}")));
         };
         let hello = Hello { protocol: VERSION, who: Who::Peer(me) };
         self.endpoint
-            .connect(PeerId::Worker(peer), address, hello)
+            .connect(Callee::worker(peer, name), address, hello)
             .await
             .map_err(|error: ConnectError| LinkError::Unreachable(error.to_string()))
     }

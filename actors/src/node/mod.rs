@@ -14,6 +14,7 @@
 
 mod actor;
 mod config;
+mod door;
 mod error;
 mod handle;
 mod heartbeat;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::actor::NodeMsg;
 use super::config::NodeConfig;
+use super::door::Door;
 use super::handle::{NodeEnd, Wish};
 use super::heartbeat::Heart;
 use super::links::Links;
@@ -22,7 +23,7 @@ use super::questions;
 use super::sink::{ArenaSink, Overflow};
 use crate::device::Devices;
 use crate::holder::{HolderActor, HolderArgs, HolderMsg, LinkNews};
-use crate::transport::{Caller, ConnectError, Inbound, PeerId};
+use crate::transport::{Callee, ConnectError, Inbound, PeerId};
 use crate::written::Shelf;
 
 /// Between two attempts to reach the coordinator: this at first, doubled each time.
@@ -44,6 +45,7 @@ pub(super) struct NodeState {
     _heart: Heart,
     standing: Standing,
     intent: Intent,
+    door: Door,
     jobs: BTreeMap<JobId, JobHere>,
     end: watch::Sender<Option<NodeEnd>>,
 }
@@ -91,6 +93,7 @@ impl NodeState {
             _heart: heart,
             standing: Standing::Apart { attempts: 0 },
             intent: Intent::Stay,
+            door: Door::default(),
             jobs: BTreeMap::new(),
             end,
         }
@@ -126,7 +129,7 @@ impl NodeState {
         };
         tokio::spawn(async move {
             let hello = introduce.await;
-            let outcome = endpoint.connect(PeerId::Coordinator, address, hello).await;
+            let outcome = endpoint.connect(Callee::coordinator(), address, hello).await;
             // An error means that the worker is ending.
             let _ = me.cast(NodeMsg::Dialled(outcome));
         });
@@ -167,6 +170,7 @@ impl NodeState {
                 error @ (ConnectError::NobodyListens { .. }
                 | ConnectError::NoAnswer { .. }
                 | ConnectError::WrongPeer { .. }
+                | ConnectError::Impostor { .. }
                 | ConnectError::Refused { .. }
                 | ConnectError::Broken { .. }),
             ) => {
@@ -200,7 +204,7 @@ impl NodeState {
 
     pub(super) async fn inbound(&mut self, inbound: Inbound) -> Result<(), ActorProcessingErr> {
         match inbound {
-            Inbound::Knock(caller) => self.knock(caller),
+            Inbound::Knock(caller) => self.door.knock(&self.links, caller),
             Inbound::PeerUp { peer: PeerId::Coordinator, hello: _ } => self.standing = Standing::Admitted,
             Inbound::PeerUp { peer: PeerId::Worker(peer), hello: _ } => tracing::debug!(%peer, "link is up"),
             Inbound::Control { from: PeerId::Coordinator, message: Control::ToWorker(message) } => {
@@ -239,25 +243,13 @@ impl NodeState {
         Ok(())
     }
 
-    /// Other workers are let in under the name that they give: their certificate says that they are of the cluster, and what
-    /// they send names the generation it belongs to.
-    fn knock(&self, caller: Caller) {
-        match (&caller.hello().who, self.links.hello()) {
-            (Who::Peer(peer), Some(hello)) => {
-                let peer = PeerId::Worker(*peer);
-                caller.admit(peer, hello);
-            }
-            (Who::Peer(_), None) => caller.refuse("this worker is not registered yet"),
-            (Who::Worker(_) | Who::Coordinator { .. }, _) => {
-                caller.refuse("this is a worker; the coordinator is elsewhere")
-            }
-        }
-    }
-
     async fn told(&mut self, message: ToWorker) -> Result<(), ActorProcessingErr> {
         match message {
             ToWorker::Welcome { node } => self.welcomed(node).await,
-            ToWorker::Peers(peers) => self.links.peers(&peers),
+            ToWorker::Peers(peers) => {
+                self.links.peers(&peers);
+                self.door.look_again(&self.links);
+            }
             ToWorker::Job { id, job } => return self.take_job(id, job).await,
             ToWorker::Holder { job, message } => {
                 if let Some(here) = self.jobs.get_mut(&job) {

@@ -9,6 +9,7 @@ use quinn::{Connection, Incoming, RecvStream, SendStream};
 use shoal_wire::control;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::bearer::{Bearer, says};
 use super::caller::{Caller, Verdict};
 use super::connect::ConnectError;
 use super::control::{Outgoing, PRIORITY};
@@ -58,6 +59,7 @@ struct Greeted {
     send: SendStream,
     receive: RecvStream,
     greeting: Greeting,
+    bearer: Bearer,
 }
 
 async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, Unmet> {
@@ -71,7 +73,18 @@ async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, Unmet> {
     let connection = incoming.accept_with(config).map_err(lost)?.await.map_err(lost)?;
     let (send, mut receive) = connection.accept_bi().await.map_err(lost)?;
     match hello::read(&mut receive).await {
-        Ok(greeting) => Ok(Greeted { address, connection, send, receive, greeting }),
+        Ok(greeting) => match Bearer::of(&connection) {
+            Some(bearer) if bearer.may_say(&greeting.hello.who) => {
+                Ok(Greeted { address, connection, send, receive, greeting, bearer })
+            }
+            bearer => {
+                let says = says(&greeting.hello.who);
+                let bearer = bearer.map_or_else(|| "nobody".to_owned(), |bearer| bearer.to_string());
+                let reason = format!("you say that you are {says}, but your certificate is that of {bearer}");
+                CloseCode::Refused.close(&connection, &reason);
+                Err(Unmet::Rejected(ConnectError::Impostor { address, says, bearer }))
+            }
+        },
         Err(GreetError::Protocol { theirs }) => {
             CloseCode::Protocol.close(&connection, &control::VERSION.to_string());
             Err(Unmet::Rejected(ConnectError::Protocol { address, ours: control::VERSION, theirs }))
@@ -87,7 +100,8 @@ async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, Unmet> {
 /// Asks the owner, and does what it says.
 async fn decide(shared: &Arc<Shared>, greeted: Greeted) {
     let (verdict, answer) = oneshot::channel();
-    let caller = Caller { address: greeted.address, hello: greeted.greeting.hello.clone(), verdict };
+    let (hello, bearer) = (greeted.greeting.hello.clone(), greeted.bearer.clone());
+    let caller = Caller { address: greeted.address, hello, bearer, verdict };
     shared.tell(Inbound::Knock(caller)).await;
     match within(shared.timing.connect, answer).await {
         Some(Ok(Verdict::Admit(peer, hello))) => match hello::encode(&shared.own, &hello) {
@@ -103,7 +117,7 @@ async fn decide(shared: &Arc<Shared>, greeted: Greeted) {
 }
 
 async fn admit(shared: &Arc<Shared>, greeted: Greeted, peer: PeerId, me: Option<PeerId>, reply: Bytes) {
-    let Greeted { address, connection, send, receive, greeting } = greeted;
+    let Greeted { address, connection, send, receive, greeting, bearer: _ } = greeted;
     // An error means that the stream is closed, which the write finds out too.
     let _ = send.set_priority(PRIORITY);
     let (queue, frames) = mpsc::channel(shared.limits.control_queue.max(1));

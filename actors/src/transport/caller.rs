@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use shoal_wire::control::Hello;
 use tokio::sync::oneshot;
 
+use super::bearer::Bearer;
 use super::peer::PeerId;
 
 /// An inbound connection without a name. Dropping it refuses it.
@@ -12,6 +13,7 @@ use super::peer::PeerId;
 pub struct Caller {
     pub(super) address: SocketAddr,
     pub(super) hello: Hello,
+    pub(super) bearer: Bearer,
     pub(super) verdict: oneshot::Sender<Verdict>,
 }
 
@@ -29,6 +31,19 @@ impl Caller {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether it still waits to be let in; not for longer than the connect timeout.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        !self.verdict.is_closed()
+    }
+
+    /// Whose certificate it has. What it said of itself agrees with that; which id belongs to which name is for the owner
+    /// to judge.
+    #[must_use]
+    pub fn bearer(&self) -> &Bearer {
+        &self.bearer
     }
 
     /// What it said.

@@ -55,6 +55,19 @@ pub enum ConnectError {
         /// What the other end calls itself.
         found: String,
     },
+    /// The other end shows the certificate of someone else.
+    #[error(
+        "no connection with {address}: it says that it is {says}, but its certificate is that of {bearer}; \
+         give each daemon the directory that `shoalctl init --node NAME` has made for it"
+    )]
+    Impostor {
+        /// The other end.
+        address: SocketAddr,
+        /// Who it says it is, or was asked for.
+        says: String,
+        /// Whose certificate it has.
+        bearer: String,
+    },
     /// The other end turned us away.
     #[error("{address} refused the connection: {reason}")]
     Refused {

@@ -9,6 +9,7 @@ use shoal_wire::control::{self, Hello};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
+use super::bearer::{Bearer, Callee};
 use super::connect::ConnectError;
 use super::hello::{self, GreetError, Greeting};
 use super::link::{self, Link, Running};
@@ -47,7 +48,7 @@ pub(super) struct Ready {
 /// The first dial of a slot: tells those who wait. Given up as soon as another connection takes the slot.
 pub(super) async fn open(
     shared: Arc<Shared>,
-    peer: PeerId,
+    callee: Callee,
     address: SocketAddr,
     hello: Hello,
     token: u64,
@@ -57,8 +58,9 @@ pub(super) async fn open(
         biased;
         // An error means that the slot was taken away.
         _ = outcome.wait_for(Option::is_some) => return,
-        dialled = dial(&shared, peer, address, &hello) => dialled,
+        dialled = dial(&shared, &callee, address, &hello) => dialled,
     };
+    let peer = callee.peer;
     match dialled {
         Ok(ready) => install(&shared, peer, token, ready),
         Err(DialError::Failed(error)) => shared.table().failed(peer, token, error),
@@ -90,17 +92,22 @@ pub(super) fn install(shared: &Arc<Shared>, peer: PeerId, token: u64, ready: Rea
 /// One attempt, within the connect timeout.
 pub(super) async fn dial(
     shared: &Arc<Shared>,
-    peer: PeerId,
+    callee: &Callee,
     address: SocketAddr,
     hello: &Hello,
 ) -> Result<Ready, DialError> {
     let waited = shared.timing.connect;
-    within(waited, attempt(shared, peer, address, hello))
+    within(waited, attempt(shared, callee, address, hello))
         .await
         .unwrap_or(Err(DialError::Failed(ConnectError::NoAnswer { address, waited })))
 }
 
-async fn attempt(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, hello: &Hello) -> Result<Ready, DialError> {
+async fn attempt(
+    shared: &Arc<Shared>,
+    callee: &Callee,
+    address: SocketAddr,
+    hello: &Hello,
+) -> Result<Ready, DialError> {
     let broken = |cause: String| DialError::Failed(ConnectError::Broken { address, cause });
     // The death-watch first: TCP says at once if nobody listens, QUIC only by silence.
     let stream = TcpStream::connect(address).await.map_err(|e| match e.kind() {
@@ -135,11 +142,19 @@ async fn attempt(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, hello:
             return Err(broken(e.to_string()));
         }
     };
+    let peer = callee.peer;
     if hello::name_of(&greeting.hello.who) != Some(peer) {
         let found =
             hello::name_of(&greeting.hello.who).map_or_else(|| "someone without a name".to_owned(), |p| p.to_string());
         CloseCode::WrongPeer.close(&connection, &format!("asked for {peer}, found {found}"));
         return Err(ConnectError::WrongPeer { address, asked: peer, found }.into());
+    }
+    let bearer = Bearer::of(&connection);
+    if bearer.as_ref() != Some(&callee.bearer) {
+        let bearer = bearer.map_or_else(|| "nobody".to_owned(), |bearer| bearer.to_string());
+        let says = callee.bearer.to_string();
+        CloseCode::WrongPeer.close(&connection, &format!("asked for {says}, your certificate is that of {bearer}"));
+        return Err(ConnectError::Impostor { address, says, bearer }.into());
     }
     let watch = Watch::dial(shared.own, greeting.instance, address, stream, shared.timing.probe).await;
     match watch {

@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use super::bearer::Callee;
 use super::config::EndpointConfig;
 use super::connect::ConnectError;
 use super::control::Outgoing;
@@ -150,14 +151,15 @@ impl Endpoint {
         &self.inner.shared
     }
 
-    /// Makes sure that there is a connection to `peer`, which listens on `address`; at once if there is one. `PeerUp`
-    /// comes before this returns. If the connection breaks while the process at its end lives, the dialler dials again
-    /// with the same hello (see [`Self::set_hello`]).
+    /// Makes sure that there is a connection to the callee, which listens on `address` and must show its own certificate;
+    /// at once if there is one. `PeerUp` comes before this returns. If the connection breaks while the process at its end
+    /// lives, the dialler dials again with the same hello (see [`Self::set_hello`]).
     ///
     /// # Errors
     /// If there is no connection within the connect timeout, and why.
-    pub async fn connect(&self, peer: PeerId, address: SocketAddr, hello: Hello) -> Result<(), ConnectError> {
-        self.set_hello(peer, hello.clone());
+    pub async fn connect(&self, callee: Callee, address: SocketAddr, hello: Hello) -> Result<(), ConnectError> {
+        let peer = callee.peer;
+        self.shared().dialled().insert(peer, (callee.clone(), hello.clone()));
         let mut outcome = loop {
             let begin = self.shared().table().begin(peer);
             match begin {
@@ -166,7 +168,7 @@ impl Endpoint {
                 Begin::Wait(outcome) => break outcome,
                 Begin::Dial(token, outcome) => {
                     let shared = Arc::clone(self.shared());
-                    self.inner.runtime.spawn(dial::open(shared, peer, address, hello, token, outcome.clone()));
+                    self.inner.runtime.spawn(dial::open(shared, callee, address, hello, token, outcome.clone()));
                     break outcome;
                 }
                 Begin::After(mut told) => {
@@ -181,9 +183,11 @@ impl Endpoint {
         }
     }
 
-    /// What to say when a broken connection to `peer` is dialled again.
+    /// What to say when a broken connection to a peer that this end has dialled is dialled again.
     pub fn set_hello(&self, peer: PeerId, hello: Hello) {
-        self.shared().hellos().insert(peer, hello);
+        if let Some((_, known)) = self.shared().dialled().get_mut(&peer) {
+            *known = hello;
+        }
     }
 
     /// Queues a control message. Never waits; messages to one peer arrive in order, or `PeerDown` says that some may not.
@@ -235,7 +239,7 @@ impl Endpoint {
     /// Says goodbye and closes. The peer gets what was sent before, then `PeerDown` with [`super::DownCause::Closed`];
     /// this end hears nothing more of it.
     pub fn disconnect(&self, peer: PeerId, reason: &str) {
-        self.shared().hellos().remove(&peer);
+        self.shared().dialled().remove(&peer);
         let dropped = self.shared().table().drop_peer(peer);
         if let Some(entry) = dropped {
             entry.link.stop.send_replace(Some(Stop::Goodbye(reason.to_owned())));

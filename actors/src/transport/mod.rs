@@ -7,6 +7,8 @@
 //!   death-watch a peer one idle TCP connection on the port of the same number; closes within a millisecond of a kill
 //! ```
 //!
+//! Who is of the cluster, its certificate tells, and as whom it may speak ([`Bearer`]).
+//!
 //! The owner of an [`Endpoint`] calls [`Endpoint::connect`], [`Endpoint::send`], [`Endpoint::send_bulk`] and
 //! [`Endpoint::fence`], and reads [`Inbound`] from one channel. Nothing here knows about jobs beyond the generation in a
 //! bulk header.
@@ -14,6 +16,7 @@
 pub mod pki;
 
 mod accept;
+mod bearer;
 mod bulk;
 mod caller;
 mod config;
@@ -38,6 +41,7 @@ mod table;
 mod tls;
 mod watch;
 
+pub use bearer::{Bearer, COORDINATOR, Callee};
 pub use caller::Caller;
 pub use config::{EndpointConfig, Limits, Timing, Tuning};
 pub use connect::ConnectError;

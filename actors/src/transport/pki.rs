@@ -1,8 +1,8 @@
 //! The cluster's certificate authority and the identities it gives out.
 //!
 //! A cluster is one CA certificate. A daemon's directory holds a copy of it beside its own certificate and key; whoever
-//! shows a certificate of the same CA is of the cluster. Names on certificates are for people: who a process is, it says
-//! in its hello.
+//! shows a certificate of the same CA is of the cluster. The certificate also says for whom it was made, and its bearer may
+//! speak as nobody else (see [`super::Bearer`]).
 //!
 //! Files: `ca.crt` and `ca.key` in the CA's directory; `ca.crt`, `node.crt` and `node.key` in a daemon's. All 0600.
 
@@ -19,6 +19,7 @@ use rcgen::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+use super::bearer::Bearer;
 use super::tls;
 
 /// The name that every node certificate carries and every dialler asks for.
@@ -184,7 +185,7 @@ impl ClusterCa {
         ClusterName::of(&self.certificate)
     }
 
-    /// A new identity, in memory.
+    /// A new identity, in memory: for the worker of this name, or the coordinator's for [`super::COORDINATOR`].
     ///
     /// # Errors
     /// If the name cannot stand on a certificate.
@@ -193,7 +194,8 @@ impl ClusterCa {
         Ok(self.identity_of(&certificate, &key))
     }
 
-    /// A new identity for the daemon that lives in `dir`, which is created; an older one there is replaced.
+    /// A new identity, as by [`Self::identity`], for the daemon that lives in `dir`, which is created; an older one there is
+    /// replaced.
     ///
     /// # Errors
     /// If the name cannot stand on a certificate or a file cannot be written.
@@ -208,7 +210,8 @@ impl ClusterCa {
     fn sign(&self, name: &str, validity: Duration) -> Result<(Certificate, KeyPair), PkiError> {
         let failed = |source| PkiError::Issue { name: name.to_owned(), source };
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
-        let mut params = CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
+        let names = vec![SERVER_NAME.to_owned(), Bearer::called(name).dns_name()];
+        let mut params = CertificateParams::new(names).map_err(failed)?;
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

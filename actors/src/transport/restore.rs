@@ -59,16 +59,16 @@ async fn again(shared: &Arc<Shared>, peer: PeerId, address: SocketAddr, token: u
     match by {
         Dialler::There => std::future::pending().await,
         Dialler::Here => loop {
-            let hello = shared.hellos().get(&peer).cloned();
-            let Some(hello) = hello else { return Found::Gone(DownCause::Silent) };
-            match dial::dial(shared, peer, address, &hello).await {
+            let dialled = shared.dialled().get(&peer).cloned();
+            let Some((callee, hello)) = dialled else { return Found::Gone(DownCause::Silent) };
+            match dial::dial(shared, &callee, address, &hello).await {
                 Ok(ready) => {
                     dial::install(shared, peer, token, ready);
                     return Found::Back;
                 }
-                Err(DialError::Failed(ConnectError::NobodyListens { .. } | ConnectError::WrongPeer { .. })) => {
-                    return Found::Gone(DownCause::Died);
-                }
+                Err(DialError::Failed(
+                    ConnectError::NobodyListens { .. } | ConnectError::WrongPeer { .. } | ConnectError::Impostor { .. },
+                )) => return Found::Gone(DownCause::Died),
                 Err(DialError::Failed(ConnectError::Refused { reason, .. })) => {
                     return Found::Gone(DownCause::Closed(reason));
                 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use shoal_wire::control::Hello;
 use tokio::sync::mpsc;
 
+use super::bearer::Callee;
 use super::config::{Limits, Timing, Tuning};
 use super::counters::Counters;
 use super::fences::Fences;
@@ -33,7 +34,7 @@ pub(super) struct Shared {
     pub(super) fences: Fences,
     pub(super) counters: Counters,
     table: Mutex<Table<Link>>,
-    hellos: Mutex<HashMap<PeerId, Hello>>,
+    dialled: Mutex<HashMap<PeerId, (Callee, Hello)>>,
     numbers: AtomicU64,
 }
 
@@ -66,7 +67,7 @@ impl Shared {
             fences: Fences::default(),
             counters: Counters::default(),
             table: Mutex::new(Table::new()),
-            hellos: Mutex::default(),
+            dialled: Mutex::default(),
             numbers: AtomicU64::new(0),
         }
     }
@@ -76,9 +77,9 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to say to a peer when this end dials.
-    pub(super) fn hellos(&self) -> MutexGuard<'_, HashMap<PeerId, Hello>> {
-        self.hellos.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The peers that this end dials: whom to expect, and what to say.
+    pub(super) fn dialled(&self) -> MutexGuard<'_, HashMap<PeerId, (Callee, Hello)>> {
+        self.dialled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that this endpoint has not used.

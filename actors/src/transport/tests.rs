@@ -29,6 +29,10 @@ fn worker(number: u64) -> PeerId {
     PeerId::Worker(NodeId(number))
 }
 
+fn callee(number: u64) -> Callee {
+    Callee::worker(NodeId(number), format!("node-{number}"))
+}
+
 fn hello(number: u64) -> Hello {
     Hello { protocol: wire::VERSION, who: Who::Peer(NodeId(number)) }
 }
@@ -66,9 +70,9 @@ impl End {
 
     /// Dials another end. Borrows neither while it waits.
     fn connect(&self, to: &Self) -> impl Future<Output = Result<(), ConnectError>> + use<> {
-        let (endpoint, peer, address, hello) =
-            (self.endpoint.clone(), worker(to.number), to.address(), hello(self.number));
-        async move { endpoint.connect(peer, address, hello).await }
+        let (endpoint, callee, address, hello) =
+            (self.endpoint.clone(), callee(to.number), to.address(), hello(self.number));
+        async move { endpoint.connect(callee, address, hello).await }
     }
 
     /// The next thing but a knock, which is admitted.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -13,7 +12,7 @@ use rustls::{
     ServerConfig, SignatureScheme,
 };
 
-use super::pki::{ClusterName, Identity, SERVER_NAME};
+use super::pki::{ClusterName, Identity};
 
 /// Spoken inside TLS; an endpoint of something else is refused in the handshake.
 const ALPN: &[u8] = b"shoal";
@@ -63,8 +62,7 @@ pub(super) fn server_config(identity: &Identity) -> Result<ServerConfig, Error> 
 /// Whether peers of the same cluster would accept this identity now.
 pub(super) fn check_identity(identity: &Identity) -> Result<(), Error> {
     server_config(identity)?;
-    let name = ServerName::try_from(SERVER_NAME).expect("TL-1 (the server name is a DNS name)");
-    ClusterVerifier::new(identity)?.verify_server_cert(&identity.certificate, &[], &name, &[], UnixTime::now())?;
+    ClusterVerifier::new(identity)?.check(&identity.certificate, &[], UnixTime::now())?;
     Ok(())
 }
 
@@ -88,36 +86,67 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+/// One check for both ends: every certificate is made for both uses, and whose it is, [`super::bearer`] looks at once the
+/// hello is there.
 #[derive(Debug)]
 struct ClusterVerifier {
     cluster: ClusterName,
-    servers: Arc<WebPkiServerVerifier>,
-    clients: Arc<dyn ClientCertVerifier>,
+    chain: Arc<dyn ClientCertVerifier>,
 }
 
 impl ClusterVerifier {
     fn new(identity: &Identity) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         roots.add(identity.authority.clone())?;
-        let roots = Arc::new(roots);
-        let failed = |e: rustls::client::VerifierBuilderError| Error::General(e.to_string());
-        Ok(Self {
-            cluster: identity.cluster(),
-            servers: WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider())
-                .build()
-                .map_err(failed)?,
-            clients: WebPkiClientVerifier::builder_with_provider(roots, provider()).build().map_err(failed)?,
-        })
+        let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .build()
+            .map_err(|e| Error::General(e.to_string()))?;
+        Ok(Self { cluster: identity.cluster(), chain })
     }
 
-    fn explain(&self, error: Error, shown: &[CertificateDer<'_>]) -> Error {
-        let asked = self.cluster;
-        let fault = match shown.last().map(ClusterName::of) {
-            Some(found) if found != asked => CertificateFault::OtherCluster { asked, found },
-            Some(_) | None => CertificateFault::Invalid { asked, found: error },
-        };
-        Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(fault))))
+    /// `shown` is what came with the certificate: the authority of whoever shows it, see [`chain`].
+    fn check(
+        &self,
+        certificate: &CertificateDer<'_>,
+        shown: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.chain.verify_client_cert(certificate, &[], now).map_err(|error| {
+            let asked = self.cluster;
+            let fault = match shown.last().map(ClusterName::of) {
+                Some(found) if found != asked => CertificateFault::OtherCluster { asked, found },
+                Some(_) | None => CertificateFault::Invalid { asked, found: error },
+            };
+            Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(fault))))
+        })
     }
+}
+
+/// What both of rustls' verifier traits ask in the same words.
+macro_rules! signatures_as_the_chain_says {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chain.verify_tls12_signature(message, certificate, signature)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chain.verify_tls13_signature(message, certificate, signature)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.chain.supported_verify_schemes()
+        }
+    };
 }
 
 impl ServerCertVerifier for ClusterVerifier {
@@ -125,34 +154,14 @@ impl ServerCertVerifier for ClusterVerifier {
         &self,
         certificate: &CertificateDer<'_>,
         shown: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
+        _: &ServerName<'_>,
+        _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.servers.verify_server_cert(certificate, &[], name, ocsp, now).map_err(|e| self.explain(e, shown))
+        self.check(certificate, shown, now).map(|_| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.servers.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.servers.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.servers.supported_verify_schemes()
-    }
+    signatures_as_the_chain_says!();
 }
 
 impl ClientCertVerifier for ClusterVerifier {
@@ -167,28 +176,8 @@ impl ClientCertVerifier for ClusterVerifier {
         shown: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.clients.verify_client_cert(certificate, &[], now).map_err(|e| self.explain(e, shown))
+        self.check(certificate, shown, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.clients.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.clients.supported_verify_schemes()
-    }
+    signatures_as_the_chain_says!();
 }

@@ -107,6 +107,8 @@ pub enum ToWorker {
 pub struct Peer {
     /// Its id.
     pub node: NodeId,
+    /// Its name, which its certificate carries.
+    pub name: String,
     /// Where its transport listens.
     pub address: SocketAddr,
 }

@@ -20,7 +20,7 @@ struct Made {
 pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
     if let Some(name) = args.nodes.iter().find(|name| !node::is_name(name)) {
         return Err(Failure::Usage(format!(
-            "`{name}` cannot be a node's name; allowed: 1 to 63 of a-z, 0-9 and -, starting with a letter"
+            "`{name}` cannot be a node's name; allowed: 1 to 63 of a-z, 0-9 and -, starting with a letter, but not `coordinator`"
         )));
     }
     if let Some(name) = args.nodes.iter().find(|name| context.dir.node(name).join("node.toml").exists()) {

@@ -20,7 +20,7 @@ use crate::coordinator::{
     CoordinatorActor, CoordinatorArgs, CoordinatorMsg, Journal, JournalError, MemoryJournal, Patience, Read, Reply,
     RequestError,
 };
-use crate::transport::{ClusterCa, ConnectError, DownCause, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
+use crate::transport::{Callee, ClusterCa, ConnectError, DownCause, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
 
 /// Generous: two cores may be busy with other tests.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -153,7 +153,7 @@ impl Fake {
             written: Vec::new(),
         };
         let hello = Hello { protocol: VERSION, who: Who::Worker(introduction) };
-        self.endpoint.connect(PeerId::Coordinator, coordinator, hello).await?;
+        self.endpoint.connect(Callee::coordinator(), coordinator, hello).await?;
         self.node = self
             .until("a welcome", |message| match message {
                 ToWorker::Welcome { node } => Some(node),

@@ -9,19 +9,20 @@ use shoal_plan::job::Job;
 use shoal_plan::layout::{Plan, StagePlan};
 use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{Deploy, FromNode, Inventory, Resolution, ToNode, Trouble};
-use shoal_wire::control::{Answer, Control, FromWorker, Hello, Introduction, Question, ToWorker, VERSION, Who};
+use shoal_wire::control::{Answer, Control, FromWorker, Hello, Introduction, Peer, Question, ToWorker, VERSION, Who};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::holder::tests::cluster::{Layout, job, text};
 use crate::node::{self, NodeConfig, NodeEnd, NodeHandle};
-use crate::transport::{Caller, ClusterCa, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
+use crate::transport::{Callee, Caller, ClusterCa, ConnectError, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const VALIDITY: Duration = Duration::from_secs(3600);
 const JOB: JobId = JobId(4);
 
 struct Fake {
+    ca: ClusterCa,
     endpoint: Endpoint,
     inbound: mpsc::Receiver<Inbound>,
     node: NodeId,
@@ -57,7 +58,7 @@ impl Fake {
         };
         let job = job(text(&dir), Layout::new(1, 1), 2);
         let worker = node::run(config).await.expect("the worker starts");
-        (Self { endpoint, inbound, node: NodeId(1), _dir: dir, job }, worker)
+        (Self { ca, endpoint, inbound, node: NodeId(1), _dir: dir, job }, worker)
     }
 
     async fn inbound(&mut self) -> Inbound {
@@ -113,6 +114,31 @@ impl Fake {
             other => panic!("not an inventory: {other:?}"),
         }
     }
+}
+
+/// Another worker is let in by its own certificate only, and not before the coordinator has told of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_is_let_in_under_the_id_of_its_own_name() {
+    let (mut fake, worker) = Fake::new().await;
+    fake.welcome(1).await;
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let [(early, mut arrivals), (other, _)] = ["x", "y"].map(|name| {
+        let identity = fake.ca.identity(name, VALIDITY).expect("an identity");
+        Endpoint::bind(EndpointConfig::new(any, identity), Arc::new(NoBulk)).expect("a port")
+    });
+    let callee = Callee::worker(NodeId(1), "w");
+    let hello = Hello { protocol: VERSION, who: Who::Peer(NodeId(2)) };
+    let connect = early.connect(callee.clone(), worker.address(), hello.clone());
+    let told = async {
+        let peer = Peer { node: NodeId(2), name: "x".to_owned(), address: early.local_address() };
+        fake.tell(ToWorker::Peers(vec![peer]));
+    };
+    let (connected, ()) = tokio::join!(connect, told);
+    connected.expect("its turn comes when it is known");
+    assert!(matches!(arrivals.recv().await, Some(Inbound::PeerUp { peer: PeerId::Worker(NodeId(1)), .. })));
+    let refused = other.connect(callee, worker.address(), hello).await;
+    let Err(ConnectError::Refused { reason, .. }) = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("n2 is worker x") && reason.contains("worker y"), "{reason}");
 }
 
 async fn end(worker: &mut NodeHandle) -> NodeEnd {

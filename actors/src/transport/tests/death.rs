@@ -69,7 +69,7 @@ impl Drop for Process {
 fn cluster() -> (ClusterCa, tempfile::TempDir) {
     let ca = ClusterCa::generate().expect("a cluster");
     let dir = tempfile::tempdir().expect("a directory");
-    ca.issue("child", dir.path(), pki::NODE_VALIDITY).expect("an identity");
+    ca.issue("node-2", dir.path(), pki::NODE_VALIDITY).expect("an identity");
     (ca, dir)
 }
 
@@ -81,7 +81,7 @@ async fn a_killed_process_is_seen_in_milliseconds() {
     let mut seen = Vec::new();
     for _ in 0..5 {
         let (process, address) = Process::start(dir.path());
-        a.endpoint.connect(worker(2), address, hello(1)).await.expect("a connection");
+        a.endpoint.connect(callee(2), address, hello(1)).await.expect("a connection");
         assert_eq!(a.up().await, worker(2));
         let killed = Instant::now();
         process.signal(Signal::KILL);
@@ -99,7 +99,7 @@ async fn a_stopped_process_is_seen_by_its_silence() {
     let (ca, dir) = cluster();
     let mut a = End::new(&ca, 1);
     let (process, address) = Process::start(dir.path());
-    a.endpoint.connect(worker(2), address, hello(1)).await.expect("a connection");
+    a.endpoint.connect(callee(2), address, hello(1)).await.expect("a connection");
     assert_eq!(a.up().await, worker(2));
     let stopped = Instant::now();
     process.signal(Signal::STOP);
@@ -109,7 +109,7 @@ async fn a_stopped_process_is_seen_by_its_silence() {
     assert!(seen >= Duration::from_millis(700), "{seen:?} is before the idle timeout");
     // The zombie wakes: it may be let in again, if its owner wishes.
     process.signal(Signal::CONT);
-    timeout(DEADLINE, async { while a.endpoint.connect(worker(2), address, hello(1)).await.is_err() {} })
+    timeout(DEADLINE, async { while a.endpoint.connect(callee(2), address, hello(1)).await.is_err() {} })
         .await
         .expect("it answers again");
     assert_eq!(a.up().await, worker(2));

@@ -9,7 +9,7 @@ async fn crossing_dials_become_one_connection() {
         let (to_b, to_a) = (a.endpoint.clone(), b.endpoint.clone());
         let (at_a, at_b) = (a.address(), b.address());
         let dials =
-            async { tokio::join!(to_b.connect(worker(2), at_b, hello(1)), to_a.connect(worker(1), at_a, hello(2))) };
+            async { tokio::join!(to_b.connect(callee(2), at_b, hello(1)), to_a.connect(callee(1), at_a, hello(2))) };
         let (dials, up_a, up_b) = tokio::join!(dials, a.up(), b.up());
         assert_eq!(dials, (Ok(()), Ok(())), "round {round}");
         assert_eq!((up_a, up_b), (worker(2), worker(1)));

@@ -85,7 +85,7 @@ async fn another_protocol_version_is_named_at_the_end_that_dials() {
             }
             connection.closed().await
         };
-        let (found, _) = tokio::join!(a.endpoint.connect(worker(2), address, hello(1)), other);
+        let (found, _) = tokio::join!(a.endpoint.connect(callee(2), address, hello(1)), other);
         let error = found.expect_err("another protocol");
         assert_eq!(error, ConnectError::Protocol { address, ours: 1, theirs: 7 });
         assert!(error.to_string().contains("run the same release on both"));
@@ -97,13 +97,78 @@ async fn another_protocol_version_is_named_at_the_end_that_dials() {
 async fn who_answers_must_be_who_was_asked_for() {
     let ca = ClusterCa::generate().expect("a cluster");
     let (a, mut b) = (End::new(&ca, 1), End::new(&ca, 2));
-    let connect = a.endpoint.connect(worker(3), b.address(), hello(1));
+    let connect = a.endpoint.connect(callee(3), b.address(), hello(1));
     let (error, _) = tokio::join!(connect, async {
         assert_eq!(b.up().await, worker(1));
         b.down().await
     });
     let found = ConnectError::WrongPeer { address: b.address(), asked: worker(3), found: "n2".to_owned() };
     assert_eq!(error, Err(found));
+}
+
+/// Nobody speaks under a name that is not on the certificate: a worker not as the coordinator, the coordinator not as a
+/// worker, a worker not as another one. Both ends are told what was said and what was shown.
+#[tokio::test]
+async fn a_caller_speaks_only_as_whom_its_certificate_names() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let introduction = |name: &str| wire::Introduction {
+        node: None,
+        name: name.to_owned(),
+        address: loopback(),
+        pid: 1,
+        budget_bytes: 1,
+        threads: 1,
+        class: String::new(),
+        written: Vec::new(),
+    };
+    let (coordinator, introduced) = (Who::Coordinator { incarnation: 1 }, |name| Who::Worker(introduction(name)));
+    let cases = [
+        ("node-1", coordinator, "the coordinator", "worker node-1"),
+        (COORDINATOR, Who::Peer(NodeId(1)), "worker n1", "the coordinator"),
+        (COORDINATOR, introduced(COORDINATOR), "worker coordinator", "the coordinator"),
+        ("node-1", introduced("node-3"), "worker node-3", "worker node-1"),
+    ];
+    let mut b = End::new(&ca, 2);
+    for (certificate, who, says, bearer) in cases {
+        let a = End::with(&ca, 1, Arc::new(NoBulk), |config| {
+            config.identity = ca.identity(certificate, pki::NODE_VALIDITY).expect("an identity");
+        });
+        let told = a.endpoint.connect(callee(2), b.address(), Hello { protocol: wire::VERSION, who }).await;
+        let Err(ConnectError::Refused { reason, .. }) = told else { panic!("{told:?}") };
+        assert!(reason.contains(says) && reason.contains(bearer), "{reason}");
+        let Inbound::Rejected { cause, .. } = b.next().await else { panic!("the owner is told") };
+        let (says, bearer) = (says.to_owned(), bearer.to_owned());
+        assert_eq!(cause, ConnectError::Impostor { address: a.address(), says, bearer });
+        assert!(cause.to_string().contains("shoalctl init --node"), "{cause}");
+    }
+}
+
+/// Whoever answers has to show the certificate of whom was dialled.
+#[tokio::test]
+async fn a_callee_is_only_whom_its_certificate_names() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let (a, mut b) = (End::new(&ca, 1), End::new(&ca, 2));
+    let address = b.address();
+    for (callee, who, says) in [
+        (Callee::worker(NodeId(2), "node-3"), Who::Peer(NodeId(2)), "worker node-3"),
+        (Callee::coordinator(), Who::Coordinator { incarnation: 1 }, "the coordinator"),
+    ] {
+        let connect = a.endpoint.connect(callee, address, hello(1));
+        let answer = async {
+            while let Some(event) = timeout(DEADLINE, b.inbound.recv()).await.expect("in time") {
+                match event {
+                    Inbound::Knock(caller) => {
+                        caller.admit(worker(1), Hello { protocol: wire::VERSION, who: who.clone() })
+                    }
+                    Inbound::PeerDown { .. } => return,
+                    _ => {}
+                }
+            }
+        };
+        let (error, ()) = tokio::join!(connect, answer);
+        let (says, bearer) = (says.to_owned(), "worker node-2".to_owned());
+        assert_eq!(error, Err(ConnectError::Impostor { address, says, bearer }));
+    }
 }
 
 #[tokio::test]
@@ -135,7 +200,7 @@ async fn nobody_there_is_known_at_once() {
     drop(gone);
     let error = timeout(DEADLINE, async {
         loop {
-            match a.endpoint.connect(worker(2), address, hello(1)).await {
+            match a.endpoint.connect(callee(2), address, hello(1)).await {
                 Err(ConnectError::NobodyListens { .. }) => break,
                 other => assert!(other.is_err(), "nobody can answer"),
             }

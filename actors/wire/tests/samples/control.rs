@@ -59,7 +59,7 @@ fn to_worker() -> Vec<Sample<ToWorker>> {
     let first = |samples: &[Sample<ToNode>]| samples[0].message.clone();
     let samples = vec![
         ToWorker::Welcome { node: NodeId(300) },
-        ToWorker::Peers(vec![Peer { node: NodeId(2), address: address() }]),
+        ToWorker::Peers(vec![Peer { node: NodeId(2), name: "node-2".to_owned(), address: address() }]),
         ToWorker::Job { id: JobId(1), job: job() },
         ToWorker::Holder { job: JobId(1), message: first(&holder) },
         ToWorker::Ask { request: 5, question: Question::Report { job: JobId(1) } },

@@ -11,7 +11,7 @@ use axum::http::{Method, Request, StatusCode};
 use ractor::Actor;
 use serde::de::DeserializeOwned;
 use shoal_actors::coordinator::{CoordinatorActor, CoordinatorArgs, MemoryJournal, Patience};
-use shoal_actors::transport::{ClusterCa, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
+use shoal_actors::transport::{Callee, ClusterCa, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
 use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest;
@@ -94,7 +94,7 @@ impl Served {
             written: Vec::new(),
         };
         let hello = Hello { protocol: VERSION, who: Who::Worker(introduction) };
-        endpoint.connect(PeerId::Coordinator, self.address, hello).await.expect("let in");
+        endpoint.connect(Callee::coordinator(), self.address, hello).await.expect("let in");
         let (welcomed, mut welcome) = watch::channel(false);
         tokio::spawn(async move {
             while let Some(message) = inbound.recv().await {
