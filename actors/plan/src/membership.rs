@@ -96,7 +96,7 @@ impl Nodes {
 fn may_return(cause: LossCause) -> bool {
     match cause {
         LossCause::Silent | LossCause::NotReturned => true,
-        LossCause::Died | LossCause::Evicted | LossCause::Left => false,
+        LossCause::Died | LossCause::Evicted | LossCause::Left | LossCause::Stalled => false,
     }
 }
 

@@ -221,6 +221,18 @@ pub struct Inventory {
     pub holdings: Vec<Holding>,
     /// Ledger entries it keeps, ascending.
     pub entries: Vec<LedgerEntry>,
+    /// The oldest piece of work that its threads have in hand; none if all are idle. The books do not know: whoever runs the
+    /// threads adds it.
+    pub in_hand: Option<InHand>,
+}
+
+/// A piece of work that a thread has begun and not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InHand {
+    /// Which thread, for people.
+    pub what: String,
+    /// For how long, in milliseconds.
+    pub millis: u64,
 }
 
 /// One held interval.

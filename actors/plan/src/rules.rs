@@ -43,11 +43,15 @@ pub enum Breach {
     StartBeforeAllReady,
     /// Messages of older generations are obeyed.
     OldGenerationObeyed,
+    /// What does not come is waited for without end.
+    NoWatchdog,
+    /// When nothing moves, whoever has not reported is evicted, hung or waiting for the one that is.
+    MuteEvicted,
 }
 
 impl Breach {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::ShadowAcknowledgesLate,
         Self::CommitBeforeAllPrepared,
         Self::PreparedDroppedByFence,
@@ -65,6 +69,8 @@ impl Breach {
         Self::WatermarkAhead,
         Self::StartBeforeAllReady,
         Self::OldGenerationObeyed,
+        Self::NoWatchdog,
+        Self::MuteEvicted,
     ];
 }
 

@@ -11,10 +11,12 @@
 //! EN-8 (over)            a job that is over waits for nothing but its last flush
 //! EN-9 (side work)       no step is committed over an open validation pass, and only one is open
 //! EN-10 (marks)          open flush marks ascend, and so does what they make durable
+//! EN-11 (watch)          while a step is in flight, somebody looks whether it moves
 //! ```
 
 use super::Engine;
 use super::phase::{Phase, Running, Validation};
+use crate::rules::Breach;
 
 /// A broken invariant, named as in the module's table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +95,10 @@ impl Engine {
             if report.step != step || !running.required.contains_key(node) {
                 return broken("EN-5 (reports)", format!("{node} for step {}, not {step}", report.step));
             }
+        }
+        let watched = self.watchdog.looks() || self.rules.breaks(Breach::NoWatchdog);
+        if self.in_flight.is_some() && !matches!(running.validation, Validation::Journaled { .. }) && !watched {
+            return broken("EN-11 (watch)", format!("step {step}"));
         }
         if matches!(running.validation, Validation::Begun(_)) && !self.evaluation_due(step - 1) {
             return broken("EN-9 (side work)", format!("validation of step {}", step - 1));

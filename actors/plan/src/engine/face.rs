@@ -35,13 +35,20 @@ pub struct Timing {
     pub absence: u64,
     /// For a member's answer to a fence; then it is taken for lost.
     pub answer: u64,
-    /// For a member to be ready; then it is taken for lost.
+    /// For members to be ready; then it is tried again, and whoever is to blame evicted.
     pub deploy: u64,
+    /// Without progress in a step, a validation pass, hashing or writing, or a fill, at least; then it is tried again, and
+    /// whoever is to blame evicted. Every attempt in vain doubles this and the next three.
+    pub progress: u64,
+    /// As `progress`, in multiples of the longest of the newest steps: the greater of the two counts.
+    pub progress_steps: u64,
+    /// As `progress`, as long as no step was committed since this start of the coordinator, and for whole pieces of state.
+    pub first_step: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { gather: 30, flush: 500, absence: 10_000, answer: 10_000, deploy: 120_000 }
+        Self { gather: 30, flush: 500, absence: 10_000, answer: 10_000, deploy: 120_000, progress: 30_000, progress_steps: 10, first_step: 600_000 }
     }
 }
 
@@ -124,6 +131,8 @@ pub enum LossCause {
     Evicted,
     /// It left on request and was released.
     Left,
+    /// It lives, but what it was to do made no progress; it was evicted.
+    Stalled,
 }
 
 impl std::fmt::Display for LossCause {

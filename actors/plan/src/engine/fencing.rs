@@ -76,12 +76,12 @@ impl Engine {
     pub(super) fn evict_the_mute(&mut self) {
         let mute: Vec<NodeId> = match &self.phase {
             Phase::Fencing(f) => f.members.iter().filter(|n| !f.inventories.contains_key(n)).copied().collect(),
-            Phase::Deploying(d) => d.deployment.members.iter().filter(|n| !d.ready.contains(n)).copied().collect(),
             Phase::Queued
             | Phase::Gathering { .. }
             | Phase::Absent { .. }
             | Phase::FenceJournaled { .. }
             | Phase::DeployJournaled { .. }
+            | Phase::Deploying(_)
             | Phase::Running(_)
             | Phase::Parked
             | Phase::Closing { .. }

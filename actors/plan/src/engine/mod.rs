@@ -22,6 +22,7 @@ mod restore;
 mod settling;
 pub mod status;
 mod training;
+mod watchdog;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use chain::Chain;
 use orders::Orders;
 use phase::{Phase, Standing};
 use status::Tally;
+use watchdog::Watchdog;
 
 /// The state machine of one job.
 #[derive(Debug)]
@@ -71,6 +73,7 @@ pub struct Engine {
     /// Somebody joined or wishes to leave: the next boundary between two steps has to think about it.
     reconsider: bool,
     flush: Flush,
+    watchdog: Watchdog,
 }
 
 /// What is written and not yet durable.
@@ -113,6 +116,7 @@ impl Engine {
             waited: false,
             reconsider: false,
             flush: Flush::default(),
+            watchdog: Watchdog::default(),
         }
     }
 
@@ -134,6 +138,7 @@ impl Engine {
             Event::Flushed { mark } => self.flushed(mark),
             Event::Tick => self.tick(),
         }
+        self.keep_looking();
         std::mem::take(&mut self.out)
     }
 
@@ -182,6 +187,7 @@ impl Engine {
         if self.flush.due.is_some_and(|due| due <= self.now) {
             self.flush();
         }
+        self.look();
         match &self.phase {
             Phase::Gathering { until } if *until <= self.now => self.fence("members are gathered"),
             Phase::Absent { until, expected } => match until {
@@ -195,7 +201,7 @@ impl Engine {
                 Some(_) => {}
             },
             Phase::Fencing(fencing) if fencing.until <= self.now => self.evict_the_mute(),
-            Phase::Deploying(deploying) if deploying.until <= self.now => self.evict_the_mute(),
+            Phase::Deploying(deploying) if deploying.until <= self.now => self.deploy_overdue(),
             Phase::Queued
             | Phase::Gathering { .. }
             | Phase::FenceJournaled { .. }

@@ -84,6 +84,10 @@ impl Engine {
     fn resume(&mut self, request: u64) {
         self.orders.pause_at = None;
         self.accept(request, Order::Resume, "resume");
+        if matches!(self.phase, Phase::Parked) && !self.nodes.here().is_empty() {
+            self.fence("resumed by the operator");
+            return;
+        }
         if let (Phase::Running(running), None) = (&self.phase, self.in_flight)
             && self.chain.head().step < self.steps()
         {

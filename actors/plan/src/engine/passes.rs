@@ -21,7 +21,9 @@ impl Engine {
         if step != head {
             return;
         }
-        parts.insert(replica, loss);
+        if parts.insert(replica, loss).is_none() {
+            self.watchdog.moved(self.now);
+        }
         if parts.len() < replicas {
             return;
         }
@@ -32,6 +34,7 @@ impl Engine {
         self.tally.validated(step, loss);
         self.journal(Record::Evaluated { step, loss });
         self.note(Happening::Evaluated { step });
+        self.watchdog.completed(self.now);
         let mark = self.flush();
         if let Phase::Running(running) = &mut self.phase {
             running.validation = Validation::Journaled { mark };
@@ -83,6 +86,7 @@ impl Engine {
             return;
         }
         persisting.leaves.extend(leaves);
+        self.watchdog.moved(self.now);
         if !persisting.waiting.is_empty() {
             return;
         }
@@ -94,7 +98,10 @@ impl Engine {
             return;
         };
         match assemble(&self.setup.table, &leaves) {
-            Ok(digest) => self.answer_persists(persist, &answers, head.step, digest),
+            Ok(digest) => {
+                self.watchdog.completed(self.now);
+                self.answer_persists(persist, &answers, head.step, digest);
+            }
             // Holders of one piece that disagree are the one thing that must never be.
             Err(error @ DigestError::Conflict { .. }) => {
                 self.fail(format!("the state of step {} is not one state: {error}", head.step));

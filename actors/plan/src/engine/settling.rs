@@ -28,6 +28,9 @@ impl Engine {
         self.adopt_records(&inventories);
         self.decide_step_in_flight(&inventories);
         let (held, behind) = self.held(&inventories);
+        if self.judge_stall(&inventories, &held) {
+            return;
+        }
         if self.chain.head().step > 0
             && let Some(lost) = self.what_is_lost(&held, &members)
         {
@@ -313,7 +316,7 @@ impl Engine {
         for node in &deployment.members {
             self.send(*node, ToNode::Deploy(Box::new(deploy.clone())));
         }
-        let until = self.after(self.setup.timing.deploy);
+        let until = self.after(self.patience_to_deploy());
         self.phase = Phase::Deploying(Deploying { deployment, ready: BTreeSet::new(), until });
     }
 

@@ -63,7 +63,9 @@ impl Engine {
         let step = self.chain.head().step + 1;
         let Phase::Running(running) = &mut self.phase else { return };
         if prepared.step == step && running.required.contains_key(&node) {
-            running.reports.insert(node, prepared);
+            if running.reports.insert(node, prepared).is_none() {
+                self.watchdog.moved(self.now);
+            }
             self.commit_if_decided();
         }
     }
@@ -74,6 +76,7 @@ impl Engine {
         let entry = commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report);
         self.append(entry.clone());
         self.in_flight = None;
+        self.watchdog.committed(self.now);
         self.flush_soon();
         let version = self.chain.head();
         let was_full = self.is_full();
@@ -156,6 +159,7 @@ impl Engine {
             running.persists = Persists::Begun(Persisting { persist, answers, waiting, leaves });
         }
         self.in_flight = (!hold).then_some(step + 1);
+        self.watchdog.ordered(self.now);
         Ahead { next, fills, persist: persist.map(|(persist, _)| persist), replan }
     }
 
@@ -193,6 +197,9 @@ impl Engine {
             standing.shadows.insert((piece, to), Shadow::Filling { from });
             fills.push(Fill { piece, from, to });
         }
+        if !fills.is_empty() {
+            self.watchdog.filled(self.now);
+        }
         fills
     }
 
@@ -214,6 +221,7 @@ impl Engine {
             let counts_from = self.in_flight.map_or(step + 1, |in_flight| in_flight + 1);
             standing.shadows.insert((piece, node), Shadow::Filled { counts_from });
         }
+        self.watchdog.filled(self.now);
         self.journal(Record::Restored { generation: self.generation, piece, node });
         self.flush_soon();
         self.note_full_redundancy();

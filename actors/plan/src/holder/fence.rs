@@ -12,7 +12,8 @@ impl Holder {
         if generation < self.seen {
             // Refused, but its coordinator has to learn that it is behind.
             let (seen, adopted) = (self.seen, self.adopted);
-            let inventory = Inventory { generation, seen, adopted, holdings: Vec::new(), entries: Vec::new() };
+            let (holdings, entries) = (Vec::new(), Vec::new());
+            let inventory = Inventory { generation, seen, adopted, holdings, entries, in_hand: None };
             out.push(HolderCommand::Tell(FromNode::Inventory(inventory)));
             return;
         }
@@ -70,6 +71,7 @@ impl Holder {
             adopted: self.adopted,
             holdings: self.slots.iter().flat_map(|(_, slot)| slot.holdings()).collect(),
             entries: self.entries.values().map(|(entry, _)| (**entry).clone()).collect(),
+            in_hand: None,
         };
         out.push(HolderCommand::Tell(FromNode::Inventory(inventory)));
     }

@@ -8,7 +8,7 @@ use super::faults::Point;
 use super::model::{leaf, word};
 use super::oracle::Oracle;
 use super::seats::SeatState;
-use super::world::{Coming, World};
+use super::world::{Coming, MILLI, World};
 use crate::blocks::ModelTable;
 use crate::digest::PieceLeaves;
 use crate::holder::{Holder, HolderCommand, HolderEvent, SlotCommand, SlotId, Source, Wanted};
@@ -16,7 +16,7 @@ use crate::ids::{BlockId, Generation, NodeId, PieceId};
 use crate::job::Job;
 use crate::layout::Plan;
 use crate::ledger::{LedgerEntry, Version};
-use crate::protocol::Persist;
+use crate::protocol::{InHand, Persist};
 use crate::rules::Rules;
 use crate::space::{Interval, IntervalSet, Kind};
 
@@ -35,11 +35,22 @@ pub(super) enum Life {
     },
 }
 
+/// A device's thread that does not come back from what it does.
+#[derive(Clone, Debug)]
+pub(super) struct Hung {
+    pub since: u64,
+    /// Whether the node can tell.
+    pub told: bool,
+    /// What waits for it.
+    pub waiting: Vec<Coming>,
+}
+
 /// A node.
 #[derive(Debug)]
 pub(super) struct Actor {
     pub id: NodeId,
     pub life: Life,
+    pub hung: Option<Hung>,
     pub holder: Holder,
     /// Connection to the coordinator, counted up at each break.
     pub link: u64,
@@ -132,6 +143,7 @@ impl Actor {
         Self {
             id,
             life: Life::Up,
+            hung: None,
             holder: Holder::with_rules(id, job, table, rules),
             link: 0,
             last_in: 0,
@@ -149,6 +161,21 @@ impl Actor {
             weights: BTreeMap::new(),
             seats: Vec::new(),
             reported: Vec::new(),
+        }
+    }
+
+    pub(super) fn in_hand(&self, now: u64) -> Option<InHand> {
+        let hung = self.hung.as_ref().filter(|hung| hung.told)?;
+        Some(InHand { what: "compute device".into(), millis: (now - hung.since) / MILLI })
+    }
+}
+
+impl Task {
+    /// Whether the device's thread does it.
+    fn is_computed(&self) -> bool {
+        match self {
+            Self::Apply { .. } | Self::Persist { .. } | Self::Fill { .. } | Self::Serve { .. } | Self::Seat { .. } => true,
+            Self::Report { .. } | Self::StageFailed { .. } => false,
         }
     }
 }
@@ -289,6 +316,10 @@ impl World {
                 return;
             }
             Life::Dead { .. } => return,
+        }
+        if let Some(hung) = actor.hung.as_mut().filter(|_| task.is_computed()) {
+            hung.waiting.push(Coming::Task(node, task));
+            return;
         }
         let current = actor.generation;
         match task {

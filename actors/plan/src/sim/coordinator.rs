@@ -16,7 +16,7 @@ use crate::holder::HolderEvent;
 use crate::ids::{Generation, NodeId};
 use crate::job::Job;
 use crate::ledger::Version;
-use crate::protocol::{FromNode, PersistMode, ToNode};
+use crate::protocol::{FromNode, Inventory, PersistMode, ToNode};
 use crate::rules::Rules;
 
 /// The coordinator process and what survives it.
@@ -38,7 +38,8 @@ pub(super) struct Coordinator {
 
 impl Coordinator {
     pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, flush: u64, rules: Rules) -> Self {
-        let timing = Timing { gather: 2, flush, absence: 120, answer: 200, deploy: 600 };
+        let waits = Timing { gather: 2, flush, absence: 120, answer: 200, deploy: 600, ..Timing::default() };
+        let timing = Timing { progress: 100, progress_steps: 10, first_step: 300, ..waits };
         let setup = Setup { job, table, incarnation: 1, timing };
         Self {
             engine: Some(Engine::with_rules(setup.clone(), rules)),
@@ -127,8 +128,9 @@ impl World {
             }
             Record::RolledBack { from, to } => self.judge_rollback(*from, *to),
             Record::Happened(Happening::NodeLost { node, cause }) => self.judge.node_lost(*node, *cause),
-            Record::Restored { .. }
-            | Record::Evaluated { .. }
+            Record::Restored { generation, piece, node } => self.judge_restored(*generation, *piece, *node),
+            Record::Happened(Happening::Decided { reason }) => self.judge_decision(reason),
+            Record::Evaluated { .. }
             | Record::Ordered(_)
             | Record::State(_)
             | Record::Happened(_) => {}
@@ -230,7 +232,12 @@ impl World {
 
     pub(super) fn send_to_engine(&mut self, node: NodeId, message: FromNode) {
         let delay = self.latency();
+        let now = self.now;
         let Some(actor) = self.nodes.get_mut(&node) else { return };
+        let message = match message {
+            FromNode::Inventory(inventory) => FromNode::Inventory(Inventory { in_hand: actor.in_hand(now), ..inventory }),
+            other => other,
+        };
         let at = (self.now + delay).max(actor.last_out + 1);
         actor.last_out = at;
         let link = actor.link;
@@ -319,7 +326,7 @@ impl World {
     pub(super) fn operator(&mut self) {
         let request = self.coordinator.next_request;
         self.coordinator.next_request += 1;
-        let paused = matches!(self.coordinator.state(), Some(State::Paused { .. }));
+        let paused = matches!(self.coordinator.state(), Some(State::Paused { .. } | State::Parked));
         let order = match self.rng.within(0, 6) {
             _ if paused => Order::Resume,
             0 => Order::Pause { at: None },

@@ -21,6 +21,8 @@ pub enum Fault {
     Partition,
     /// A stage actor panics.
     StagePanic,
+    /// The device's thread hangs, for ever or for a while: the node answers fences and never prepares.
+    DeviceHang,
     /// A slot is lost with its actor.
     HoldingLost,
     /// A node joins.
@@ -35,7 +37,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Kill,
         Self::KillOther,
         Self::CoordinatorRestart,
@@ -44,6 +46,7 @@ impl Fault {
         Self::Stop,
         Self::Partition,
         Self::StagePanic,
+        Self::DeviceHang,
         Self::HoldingLost,
         Self::Join,
         Self::Drain,

@@ -59,6 +59,12 @@ impl World {
                 };
                 for to in to {
                     if to == node {
+                        if let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.as_mut()) {
+                            let body = Body::Weights { step, piece, values: values.clone() };
+                            let (from, sent) = (node, self.now);
+                            hung.waiting.push(Coming::Bulk(Bulk { from, to, generation, body, sent }));
+                            continue;
+                        }
                         if self.put_weights(node, step, piece, &values) {
                             events.push_back(HolderEvent::WeightsArrived { generation, step, piece });
                         }

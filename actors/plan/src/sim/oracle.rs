@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::actor::Life;
+use super::faults::Fault;
 use super::model::leaf;
 use super::world::World;
 use crate::digest::{PieceLeaves, assemble};
 use crate::engine::{LossCause, RedundancyState, State};
 use crate::holder::SlotId;
-use crate::ids::{BlockId, Digest, NodeId};
+use crate::ids::{BlockId, Digest, Generation, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Update, Version};
 use crate::space::{Interval, Kind};
 
@@ -97,9 +98,12 @@ impl Judge {
     pub(super) fn node_lost(&mut self, node: NodeId, cause: LossCause) {
         match cause {
             // Whoever leaves on request may take the promise along; it holds again once redundancy is full without it.
-            LossCause::Left | LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Evicted => {
-                self.harm(node);
-            }
+            LossCause::Left
+            | LossCause::Died
+            | LossCause::Silent
+            | LossCause::NotReturned
+            | LossCause::Evicted
+            | LossCause::Stalled => self.harm(node),
         }
     }
 
@@ -152,7 +156,7 @@ impl World {
             Update::Skip => entry.optimizer_time,
         };
         let attempts =
-            if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[crate::ids::Generation::default()] };
+            if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[Generation::default()] };
         if let Err(found) = self.references.follow(&self.arithmetic, entry, time, attempts) {
             self.accuse(Oracle::Record, found);
         }
@@ -171,6 +175,24 @@ impl World {
         }
         self.judge.lost_steps += from - to;
         self.judge.records.retain(|step, _| *step <= to);
+    }
+
+    /// The watchdog is there for what hangs. Where nothing hung, everybody comes to hear what they wait for, or that they wait
+    /// in vain.
+    pub(super) fn judge_decision(&mut self, reason: &str) {
+        let hung = self.outcome.hits.keys().any(|(fault, _)| *fault == Fault::DeviceHang);
+        if reason.contains(": no progress for ") && !hung {
+            self.accuse(Oracle::Liveness, format!("nothing hangs, and yet: {reason}"));
+        }
+    }
+
+    /// A shadow that counts from now on has to be whole.
+    pub(super) fn judge_restored(&mut self, generation: Generation, piece: PieceId, node: NodeId) {
+        let Some(actor) = self.nodes.get(&node).filter(|actor| actor.generation == generation) else { return };
+        let slot = actor.pieces.get(&piece).and_then(|slot| actor.slots.get(slot));
+        if slot.is_some_and(|data| !data.expects.is_empty()) {
+            self.accuse(Oracle::Content, format!("{node} is counted as a holder of {piece}, and has not all of it"));
+        }
     }
 
     /// A slot has to have the content of its version.

@@ -201,6 +201,10 @@ impl World {
             self.hold(to, HolderEvent::Asked { from, generation, version, block, interval, wanted });
             return;
         }
+        if let Some(hung) = &mut actor.hung {
+            hung.waiting.push(Coming::Bulk(Bulk { generation, body, ..bulk }));
+            return;
+        }
         if actor.adopted.as_ref().is_none_or(|(adopted, _)| *adopted != generation) {
             return;
         }

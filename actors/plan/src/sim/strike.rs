@@ -1,6 +1,6 @@
 //! Faults happen.
 
-use super::actor::{Life, Task};
+use super::actor::{Hung, Life, Task};
 use super::faults::{Fault, Help, Planned};
 use super::world::{Coming, MILLI, World};
 use crate::engine::{Event, LossCause};
@@ -30,6 +30,7 @@ impl World {
             Fault::Stop => self.stop(at, Life::Stopped(Vec::new())),
             Fault::Partition => self.stop(at, Life::CutOff),
             Fault::StagePanic => self.panic_stage(at),
+            Fault::DeviceHang => self.hang_device(at),
             Fault::HoldingLost => self.lose_slot(at),
             Fault::Join => {
                 self.queue.push(self.now + 100, Coming::NewNode);
@@ -189,6 +190,35 @@ impl World {
         true
     }
 
+    fn hang_device(&mut self, node: NodeId) -> bool {
+        let now = self.now;
+        // Some hang for good, and some of those that do not cannot tell: it is no thread of theirs that hangs.
+        let (for_good, told) = (self.rng.one_in(3), !self.rng.one_in(4));
+        let time = if self.rng.one_in(2) { self.rng.within(10, 400) } else { self.rng.within(400, 3000) } * MILLI;
+        let up = self.up().len();
+        let Some(actor) = self.nodes.get_mut(&node) else { return false };
+        if !matches!(actor.life, Life::Up) || actor.hung.is_some() {
+            return false;
+        }
+        actor.hung = Some(Hung { since: now, told: told || for_good, waiting: Vec::new() });
+        if !for_good {
+            self.queue.push(now + time, Coming::DeviceGoesOn(node));
+        }
+        if up <= 3 || !self.rng.one_in(4) {
+            let delay = self.rng.within(1, 25) * MILLI;
+            self.queue.push(now + delay, Coming::NewNode);
+        }
+        true
+    }
+
+    pub(super) fn device_goes_on(&mut self, node: NodeId) {
+        let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.take()) else { return };
+        self.trace(|| format!("the device of {node} goes on"));
+        for coming in hung.waiting {
+            self.queue.push(self.now, coming);
+        }
+    }
+
     fn lose_slot(&mut self, at: NodeId) -> bool {
         let holds = |node: &NodeId| self.is_up(*node) && !self.nodes[node].slots.is_empty();
         let Some(node) = std::iter::once(at).chain(self.up()).find(holds) else { return false };
@@ -216,6 +246,7 @@ impl World {
             | Coming::OnDisk { .. }
             | Coming::CoordinatorUp
             | Coming::GoOn(_)
+            | Coming::DeviceGoesOn(_)
             | Coming::TakenForLost(_)
             | Coming::Rejoin(_)
             | Coming::NewNode

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! > join n1 n2      nodes join                     > deaf n2, hear n2   transfers to n2 are lost; arrive again
-//! > tick 50         time passes                    > reset n2           its link breaks: what is under way is lost
+//! > tick 50         time jumps, and is noticed late > reset n2          its link breaks: what is under way is lost
+//! > wait 50         time passes, all are awake      > hang n2           its device begins nothing any more
 //! > until TEXT      deliver until a line has TEXT  > kill n2, drain n2, pause, resume, digest
 //! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
 //! ```
@@ -30,7 +31,7 @@ use crate::ids::{BlockId, Digest, Generation, NodeId};
 use crate::job::Job;
 use crate::layout::Plan;
 use crate::ledger::Version;
-use crate::protocol::{FromNode, LossSum, Norm, PersistMode, ToNode};
+use crate::protocol::{FromNode, InHand, Inventory, LossSum, Norm, PersistMode, ToNode};
 use crate::schedule::Pass;
 use crate::space::{Interval, Kind};
 
@@ -44,6 +45,7 @@ enum Wire {
 struct Player {
     holder: Holder,
     deaf: bool,
+    hung: Option<u64>,
     plan: Option<(Generation, Arc<Plan>)>,
     slots: BTreeMap<SlotId, (BlockId, Interval)>,
 }
@@ -52,6 +54,7 @@ struct Stage {
     setup: Setup,
     engine: Engine,
     now: u64,
+    wakes: BTreeSet<u64>,
     journal: Vec<Record>,
     on_disk: usize,
     nodes: BTreeMap<NodeId, Player>,
@@ -85,6 +88,7 @@ impl Stage {
             engine: Engine::new(setup.clone()),
             setup,
             now: 0,
+            wakes: BTreeSet::new(),
             journal: Vec::new(),
             on_disk: 0,
             nodes: BTreeMap::new(),
@@ -124,7 +128,9 @@ impl Stage {
                     let text = format!("{answer:?}");
                     self.say("", format!("= answer {}", text.split([' ', '(']).next().unwrap_or_default()));
                 }
-                Command::WakeAt(_) => {}
+                Command::WakeAt(at) => {
+                    self.wakes.insert(at.0);
+                }
             }
         }
         self.engine.check().expect("invariants hold");
@@ -166,6 +172,12 @@ impl Stage {
         let deaf = |stage: &Self, to: NodeId| stage.nodes.get(&to).is_none_or(|player| player.deaf);
         let Some(player) = self.nodes.get_mut(&node) else { return };
         match command {
+            HolderCommand::Tell(FromNode::Inventory(inventory)) => {
+                let what = || "compute device".to_owned();
+                let in_hand = player.hung.map(|since| InHand { what: what(), millis: self.now - since });
+                let message = FromNode::Inventory(Inventory { in_hand, ..inventory });
+                self.wires.push_back(Wire::FromNode(node, message));
+            }
             HolderCommand::Tell(message) => self.wires.push_back(Wire::FromNode(node, message)),
             HolderCommand::Stop { .. } => player.plan = None,
             HolderCommand::Release => player.slots.clear(),
@@ -186,7 +198,7 @@ impl Stage {
             }
             HolderCommand::Seat(SeatCommand::Adopt { generation, plan, .. }) => player.plan = Some((generation, plan)),
             HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step }) => {
-                let Some((_, plan)) = player.plan.clone() else { return };
+                let Some((_, plan)) = player.plan.clone().filter(|_| player.hung.is_none()) else { return };
                 let ran = self.ran.entry((generation, step)).or_default();
                 ran.insert(node);
                 if plan.seats().all(|(_, seat)| ran.contains(&seat)) {
@@ -263,7 +275,7 @@ impl Stage {
                 for id in rest.split(' ').map(node) {
                     let (job, table) = (&self.setup.job, Arc::clone(&self.setup.table));
                     let holder = Holder::new(id, job, table);
-                    let player = Player { holder, deaf: false, plan: None, slots: BTreeMap::new() };
+                    let player = Player { holder, deaf: false, hung: None, plan: None, slots: BTreeMap::new() };
                     self.nodes.insert(id, player);
                     self.tell(Event::Joined { node: id, offer: offer() });
                 }
@@ -272,6 +284,19 @@ impl Stage {
                 self.now += rest.parse::<u64>().expect("milliseconds");
                 self.tell(Event::Tick);
             }
+            "wait" => {
+                let end = self.now + rest.parse::<u64>().expect("milliseconds");
+                while let Some(at) = self.wakes.pop_first() {
+                    if at > end {
+                        self.wakes.insert(at);
+                        break;
+                    }
+                    self.now = self.now.max(at);
+                    self.tell(Event::Tick);
+                }
+                self.now = end;
+            }
+            "hang" => self.nodes.get_mut(&node(rest)).expect("a node").hung = Some(self.now),
             "until" => {
                 while !self.lines.iter().any(|(who, what)| format!("{who} {what}").contains(rest)) {
                     assert!(self.deliver(), "nothing under way has `{rest}`");

@@ -52,6 +52,8 @@ pub(super) enum Coming {
     CoordinatorUp,
     /// A stopped or cut-off node goes on.
     GoOn(NodeId),
+    /// A hung device goes on.
+    DeviceGoesOn(NodeId),
     /// A stopped or cut-off node is taken for lost, if it still is.
     TakenForLost(NodeId),
     /// A node comes back under its id.
@@ -253,6 +255,7 @@ impl World {
             Coming::OnDisk { mark, length, start } => self.on_disk(mark, length, start),
             Coming::CoordinatorUp => self.coordinator_up(),
             Coming::GoOn(node) => self.go_on(node),
+            Coming::DeviceGoesOn(node) => self.device_goes_on(node),
             Coming::TakenForLost(node) => self.taken_for_lost(node),
             Coming::Rejoin(node) => self.rejoin(node),
             Coming::NewNode => self.new_node(),

@@ -1,0 +1,324 @@
+//! The progress watchdog: whatever is under way with other nodes is waited for with a deadline.
+//!
+//! ```text
+//! no progress for its patience -> fence with the same members -> what everyone's threads have in hand
+//!   some are stuck in one piece of work, others not:       the stuck are evicted
+//!   the same were mute twice, the others hold everything:  the mute are evicted
+//!   nothing moved in three attempts:                       parked, with everything kept
+//!   else:                                                  done again, with twice the patience
+//! ```
+//!
+//! One hung device makes everyone mute who waits for its gradients, so muteness alone convicts nobody whose state is needed:
+//! a node says itself how long its threads have been in one piece of work ([`InHand`]).
+//!
+//! The engine looks several times within a patience. By how much a look comes late, the coordinator itself was held up:
+//! every deadline moves by that much.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::face::{LossCause, Millis};
+use super::phase::{Persists, Phase, Shadow, Validation};
+use super::{Engine, Happening};
+use crate::batch::validation_windows;
+use crate::ids::{NodeId, Replica, Seat, StageIndex};
+use crate::planner::Held;
+use crate::protocol::{InHand, Inventory, ToNode};
+use crate::rules::Breach;
+
+/// Attempts without any progress after which the job is parked.
+const MOST_STALLS: u32 = 3;
+/// Steps whose durations are remembered.
+const RECENT: usize = 8;
+/// Looks within one patience.
+const LOOKS: u64 = 8;
+/// Bytes that a node hashes, writes or sends in a millisecond at the very least.
+const SLOWEST: u64 = 16 << 10;
+
+/// What the watchdog remembers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watchdog {
+    /// How long the newest steps took, in milliseconds.
+    recent: VecDeque<u64>,
+    /// When the step in flight was ordered.
+    begun: Millis,
+    /// When steps and what commits wait for last moved, and when fills did.
+    steps_moved: Millis,
+    fills_moved: Millis,
+    /// The next look.
+    look: Option<Millis>,
+    /// Attempts without progress since something was last completed, and who was mute in each of them.
+    stalls: u32,
+    mute: BTreeSet<NodeId>,
+    /// The fence under way is to find out who is stuck: nothing moved for so many milliseconds.
+    asked: Option<u64>,
+}
+
+/// Something that others owe.
+struct Awaited {
+    what: String,
+    from: BTreeSet<NodeId>,
+    since: Millis,
+    patience: u64,
+}
+
+impl Watchdog {
+    /// A step was ordered.
+    pub(super) fn ordered(&mut self, now: Millis) {
+        (self.begun, self.steps_moved) = (now, now);
+    }
+
+    /// Somebody reported something that a commit waits for.
+    pub(super) fn moved(&mut self, now: Millis) {
+        self.steps_moved = now;
+    }
+
+    /// A fill was ordered or is through.
+    pub(super) fn filled(&mut self, now: Millis) {
+        self.fills_moved = now;
+    }
+
+    /// A step was committed.
+    pub(super) fn committed(&mut self, now: Millis) {
+        self.recent.push_back(now.0 - self.begun.0);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        self.completed(now);
+    }
+
+    /// Something that was under way is through.
+    pub(super) fn completed(&mut self, now: Millis) {
+        self.steps_moved = now;
+        self.forgive();
+    }
+
+    /// Attempts are counted from here on.
+    pub(super) fn forgive(&mut self) {
+        self.stalls = 0;
+        self.mute.clear();
+    }
+
+    /// Whether a look will come.
+    pub(super) fn looks(&self) -> bool {
+        self.look.is_some()
+    }
+
+    fn stalled(&mut self, mute: BTreeSet<NodeId>, waited: u64) {
+        self.mute = if self.stalls == 0 { mute } else { self.mute.intersection(&mute).copied().collect() };
+        self.stalls += 1;
+        self.asked = Some(waited);
+    }
+}
+
+impl Engine {
+    /// Looks at what is overdue, if it is time. Comes before every other deadline of a tick.
+    pub(super) fn look(&mut self) {
+        let Some(due) = self.watchdog.look.filter(|due| *due <= self.now) else { return };
+        self.watchdog.look = None;
+        self.allow(self.now.0 - due.0);
+        if let Phase::Running(_) = self.phase {
+            let overdue = |owed: &Awaited| owed.since.0 + owed.patience <= self.now.0;
+            if let Some(owed) = [self.side_work(), self.fills()].into_iter().flatten().find(overdue) {
+                self.stalled(owed);
+            }
+        }
+    }
+
+    /// A look comes as long as there is something to look at.
+    pub(super) fn keep_looking(&mut self) {
+        if self.watchdog.look.is_some() || self.rules.breaks(Breach::NoWatchdog) {
+            return;
+        }
+        let timing = &self.setup.timing;
+        let patience = match &self.phase {
+            Phase::Absent { until: Some(_), .. } => timing.absence,
+            Phase::Fencing(_) => timing.answer,
+            Phase::Deploying(_) => timing.deploy,
+            Phase::Running(_) => {
+                match [self.side_work(), self.fills()].into_iter().flatten().map(|owed| owed.patience).min() {
+                    Some(patience) => patience,
+                    None => return,
+                }
+            }
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::Absent { until: None, .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::DeployJournaled { .. }
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => return,
+        };
+        self.watchdog.look = Some(self.after((patience / LOOKS).max(1)));
+    }
+
+    /// Everyone gets so much more time.
+    fn allow(&mut self, late: u64) {
+        let (now, dog) = (self.now, &mut self.watchdog);
+        for since in [&mut dog.begun, &mut dog.steps_moved, &mut dog.fills_moved] {
+            *since = Millis((since.0 + late).min(now.0));
+        }
+        match &mut self.phase {
+            Phase::Absent { until: Some(until), .. } => until.0 += late,
+            Phase::Fencing(fencing) => fencing.until.0 += late,
+            Phase::Deploying(deploying) => deploying.until.0 += late,
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::Absent { until: None, .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::DeployJournaled { .. }
+            | Phase::Running(_)
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => {}
+        }
+    }
+
+    /// What the next commit, or the end, waits for. A disk of the coordinator's own is nobody's debt.
+    fn side_work(&self) -> Option<Awaited> {
+        let (Phase::Running(running), Some(standing)) = (&self.phase, &self.standing) else { return None };
+        let (step, job) = (self.chain.head().step, &self.setup.job);
+        let (mut what, mut from, mut patience) = (Vec::new(), BTreeSet::new(), 0);
+        if let Persists::Begun(persisting) = &running.persists {
+            what.push(format!("the state of step {step}, to be hashed or written"));
+            from.extend(&persisting.waiting);
+            patience = self.patience_for_state();
+        }
+        match &running.validation {
+            Validation::Begun(parts) => {
+                let last = StageIndex(standing.plan.stages.len() as u16 - 1);
+                let missing = (0..standing.plan.replicas()).map(Replica).filter(|replica| !parts.contains_key(replica));
+                what.push(format!("validation at step {step}"));
+                from.extend(missing.map(|replica| standing.plan.node_of(Seat { stage: last, replica })));
+                let batches = validation_windows(job).div_ceil(u64::from(job.spec.train.global_batch).max(1));
+                patience = patience.max(self.patience(batches.max(1)));
+            }
+            Validation::Journaled { .. } => return None,
+            Validation::Idle => {}
+        }
+        if let Some(in_flight) = self.in_flight {
+            what.push(format!("step {in_flight}"));
+            from.extend(running.required.keys().filter(|node| !running.reports.contains_key(node)));
+            patience = patience.max(self.patience(1));
+        }
+        let since = self.watchdog.steps_moved;
+        (!what.is_empty()).then(|| Awaited { what: what.join(" and "), from, since, patience })
+    }
+
+    /// Shadows that are being filled.
+    fn fills(&self) -> Option<Awaited> {
+        let standing = self.standing.as_ref()?;
+        let filling = standing.shadows.iter().filter(|(_, shadow)| matches!(shadow, Shadow::Filling { .. }));
+        let from: BTreeSet<NodeId> = filling.map(|((_, node), _)| *node).collect();
+        let (since, patience) = (self.watchdog.fills_moved, self.patience_for_state());
+        (!from.is_empty()).then(|| Awaited { what: "filling shadows".into(), from, since, patience })
+    }
+
+    /// How long may pass without progress in something that takes as long as so many steps.
+    fn patience(&self, steps: u64) -> u64 {
+        let timing = &self.setup.timing;
+        let usual = match self.watchdog.recent.iter().max() {
+            None => timing.first_step,
+            Some(longest) => timing.progress.max(longest * timing.progress_steps),
+        };
+        self.doubled(usual.saturating_mul(steps))
+    }
+
+    fn patience_for_state(&self) -> u64 {
+        let bytes = 12 * self.setup.table.blocks.iter().map(|block| block.len).sum::<u64>();
+        self.patience(1).max(self.doubled(self.setup.timing.first_step)) + bytes / SLOWEST
+    }
+
+    /// How long members may take to be ready.
+    pub(super) fn patience_to_deploy(&self) -> u64 {
+        self.doubled(self.setup.timing.deploy)
+    }
+
+    fn doubled(&self, patience: u64) -> u64 {
+        patience.saturating_mul(1 << self.watchdog.stalls.min(MOST_STALLS))
+    }
+
+    fn stalled(&mut self, owed: Awaited) {
+        let Awaited { what, from, patience, .. } = owed;
+        let who = if from.is_empty() { "though all have reported".into() } else { unheard(&from, "not reported") };
+        let reason = format!("no progress for {} in {what}: {who}", seconds(patience));
+        self.give_another_try(from, patience, &reason);
+    }
+
+    /// Members are not ready in time.
+    pub(super) fn deploy_overdue(&mut self) {
+        let Phase::Deploying(deploying) = &self.phase else { return };
+        let members = deploying.deployment.members.iter();
+        let mute: BTreeSet<NodeId> = members.filter(|node| !deploying.ready.contains(node)).copied().collect();
+        let patience = self.patience_to_deploy();
+        let reason = format!("no start after {}: {}", seconds(patience), unheard(&mute, "not said that it is ready"));
+        self.give_another_try(mute, patience, &reason);
+    }
+
+    fn give_another_try(&mut self, mute: BTreeSet<NodeId>, waited: u64, reason: &str) {
+        let all: Vec<NodeId> = mute.iter().copied().filter(|_| self.rules.breaks(Breach::MuteEvicted)).collect();
+        self.watchdog.stalled(mute, waited);
+        if all.is_empty() {
+            self.fence(reason);
+        } else {
+            self.expel(all.into_iter().map(|node| (node, reason.to_owned())).collect());
+        }
+    }
+
+    /// Nothing moved, and now everyone has said what they have in hand. Says whether that settles it.
+    pub(super) fn judge_stall(&mut self, inventories: &BTreeMap<NodeId, Inventory>, held: &Held) -> bool {
+        let Some(waited) = self.watchdog.asked.take() else { return false };
+        let in_hand = inventories.iter().filter_map(|(node, i)| i.in_hand.as_ref().map(|in_hand| (*node, in_hand)));
+        let stuck: Vec<(NodeId, &InHand)> = in_hand.filter(|(_, in_hand)| in_hand.millis >= waited / 2).collect();
+        if !stuck.is_empty() && stuck.len() < inventories.len() {
+            let why = |(node, InHand { what, millis }): (NodeId, &InHand)| {
+                (node, format!("its {what} has been in one piece of work for {}", seconds(*millis)))
+            };
+            self.expel(stuck.into_iter().map(why).collect());
+            return true;
+        }
+        let (stalls, mute) = (self.watchdog.stalls, self.watchdog.mute.clone());
+        let here = self.nodes.here().iter().filter(|(node, _)| inventories.contains_key(node) && !mute.contains(node));
+        let others: BTreeMap<NodeId, _> = here.map(|(node, offer)| (*node, offer.clone())).collect();
+        let kept = self.chain.head().step == 0 || held.lost(&self.setup.table, &others).is_none();
+        if stalls > 1 && stuck.is_empty() && !mute.is_empty() && !others.is_empty() && kept {
+            let why = |node| (node, format!("it was mute in {stalls} attempts in a row, and the others hold everything"));
+            self.expel(mute.into_iter().map(why).collect());
+            return true;
+        }
+        if stalls >= MOST_STALLS {
+            self.watchdog.forgive();
+            self.park(&format!(
+                "{stalls} attempts after step {} made no progress, the last in {}, and no node can be told to be the \
+                 cause; look at the nodes' logs, then resume the job: everything it holds is kept",
+                self.chain.head().step,
+                seconds(waited),
+            ));
+            return true;
+        }
+        false
+    }
+
+    /// Sends living nodes away, each for its reason.
+    fn expel(&mut self, nodes: Vec<(NodeId, String)>) {
+        let mut reasons = Vec::new();
+        for (node, reason) in nodes {
+            self.nodes.lose(node, LossCause::Stalled);
+            self.note(Happening::NodeLost { node, cause: LossCause::Stalled });
+            self.send(node, ToNode::Release { generation: self.generation });
+            reasons.push(format!("{node} is evicted: {reason}"));
+        }
+        self.watchdog.forgive();
+        self.watchdog.asked = None;
+        self.fence(&reasons.join("; "));
+    }
+}
+
+fn unheard(nodes: &BTreeSet<NodeId>, what: &str) -> String {
+    let names: Vec<String> = nodes.iter().map(NodeId::to_string).collect();
+    format!("{} ha{} {what}", names.join(", "), if nodes.len() == 1 { "s" } else { "ve" })
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{} s", millis / 1000, millis % 1000 / 100)
+}
