@@ -5,8 +5,10 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use shoal_kernels::{Arena, ArenaError, Budget, Device, JobPanic, Queue, Tag, Tier};
+use shoal_plan::protocol::InHand;
 use tokio::sync::oneshot;
 
 /// Why a device cannot be set up.
@@ -56,6 +58,12 @@ impl DeviceThread {
     #[must_use]
     pub fn busy_seconds(&self) -> f64 {
         self.queue.busy_seconds()
+    }
+
+    /// For how long it has been in the job that it runs now; none if it is idle.
+    #[must_use]
+    pub fn in_hand(&self) -> Option<Duration> {
+        self.queue.in_hand()
     }
 
     /// Queues a job and returns at once; `done` gets its result on the device's thread and should only pass it on.
@@ -113,6 +121,15 @@ impl Devices {
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.budget.held()
+    }
+
+    /// The oldest job that one of the threads is in.
+    #[must_use]
+    pub fn in_hand(&self) -> Option<InHand> {
+        let threads = [("compute device", &self.compute), ("store", &self.store)];
+        let busy = threads.into_iter().filter_map(|(what, thread)| Some((what, thread.in_hand()?)));
+        let (what, time) = busy.max_by_key(|(_, time)| *time)?;
+        Some(InHand { what: what.to_owned(), millis: time.as_millis() as u64 })
     }
 
     /// High-water marks of every tier and tag that was ever used.

@@ -255,6 +255,14 @@ pub enum Chaos {
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
+    /// The compute device of a worker hangs at the next instruction of a stage of the job, for good; it will be evicted.
+    HangStage {
+        /// Id of the job, such as `j1`.
+        job: String,
+        /// Name of the worker; the first one that is ready if none is given.
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+    },
 }
 
 /// Measurements.

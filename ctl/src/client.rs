@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use shoal_config::JobSpec;
 use shoal_plan::job::Job;
 use shoal_wire::api::{
-    ApiError, AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, PanicStage, PlanAnswer, StateDigest,
+    ApiError, AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, OnNode, PlanAnswer, StateDigest,
     SubmitAnswer, SubmitRequest,
 };
 
@@ -216,7 +216,15 @@ impl Client {
     /// # Errors
     /// As [`Self::nodes`].
     pub fn panic_stage(&self, job: &str, node: String) -> Result<(), Failure> {
-        self.post(&format!("jobs/{job}/chaos/panic-stage"), &PanicStage { node }, QUICK)
+        self.post(&format!("jobs/{job}/chaos/panic-stage"), &OnNode { node }, QUICK)
+    }
+
+    /// Makes a compute device hang.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn hang_stage(&self, job: &str, node: String) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/chaos/hang-stage"), &OnNode { node }, QUICK)
     }
 
     /// A stream of bytes; each read has a deadline.

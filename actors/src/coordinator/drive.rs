@@ -6,7 +6,7 @@ use std::time::Duration;
 use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::protocol::ToNode;
-use shoal_wire::control::{Chaos, ToWorker};
+use shoal_wire::control::ToWorker;
 use shoal_wire::journal::{Entry, Line};
 
 use super::error::RequestError;
@@ -123,24 +123,20 @@ impl Coordinator {
     fn wake_at(&mut self, id: JobId, at: Millis) {
         let now = self.now();
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        if entry.wake.is_some_and(|wake| wake <= at) {
+        if !entry.wakes.insert(at) {
             return;
         }
-        entry.wake = Some(at);
         // One more, since the clock that the engine sees is rounded down.
         let wait = Duration::from_millis(at.0.saturating_sub(now.0) + 1);
         self.me.send_after(wait, move || CoordinatorMsg::Wake(id));
     }
 
-    /// A wake-up that an engine asked for, or an older one that a nearer one has overtaken.
+    /// A wake-up that an engine asked for.
     pub(super) fn wake(&mut self, id: JobId) -> Result<(), JournalError> {
         let now = self.now();
         let Some(entry) = self.jobs.get_mut(&id) else { return Ok(()) };
-        if entry.wake.is_some_and(|wake| wake <= now) {
-            entry.wake = None;
-            return self.drive(id, Event::Tick);
-        }
-        Ok(())
+        let later = entry.wakes.split_off(&Millis(now.0 + 1));
+        if std::mem::replace(&mut entry.wakes, later).is_empty() { Ok(()) } else { self.drive(id, Event::Tick) }
     }
 
     /// The operator says something about a job.
@@ -167,10 +163,11 @@ impl Coordinator {
                     let _ = reply.send(Err(RequestError::NoNode(name)));
                 }
             },
-            NodeOrder::PanicStage(job, name, reply) => {
+            NodeOrder::Chaos(name, chaos, reply) => {
+                let job = chaos.job();
                 let answer = match (self.members.find(&name), self.jobs.contains_key(&job)) {
                     (Some(node), true) => {
-                        self.tell(node, ToWorker::Chaos(Chaos::PanicStage { job }));
+                        self.tell(node, ToWorker::Chaos(chaos));
                         Ok(())
                     }
                     (None, true | false) => Err(RequestError::NoNode(name)),

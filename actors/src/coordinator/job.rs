@@ -1,5 +1,6 @@
 //! One job: its engine, and its journal for people.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use shoal_plan::blocks::ModelTable;
@@ -19,8 +20,8 @@ pub(super) struct JobEntry {
     pub(super) job: Arc<Job>,
     pub(super) engine: Engine,
     pub(super) log: JobLog,
-    /// When the engine is to be woken next.
-    pub(super) wake: Option<Millis>,
+    /// When the engine is to be woken.
+    pub(super) wakes: BTreeSet<Millis>,
 }
 
 impl JobEntry {
@@ -31,7 +32,7 @@ impl JobEntry {
             log.push(line);
         }
         let engine = Engine::restore(setup(&job, incarnation), lines.into_iter().map(|line| line.record));
-        Self { job, engine, log, wake: None }
+        Self { job, engine, log, wakes: BTreeSet::new() }
     }
 
     /// Whether nothing will ever happen again and nodes are free.

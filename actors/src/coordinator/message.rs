@@ -10,7 +10,7 @@ use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::layout::Plan;
 use shoal_plan::ledger::Version;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeInfo};
-use shoal_wire::control::{Answer, Question};
+use shoal_wire::control::{Answer, Chaos, Question};
 
 use super::error::RequestError;
 use super::flusher::After;
@@ -102,8 +102,8 @@ pub enum IntakeMsg {
 pub enum NodeOrder {
     /// Move its work elsewhere and let it go.
     Drain(String, Reply<()>),
-    /// Make a stage actor of the job panic there.
-    PanicStage(JobId, String, Reply<()>),
+    /// Make a fault there.
+    Chaos(String, Chaos, Reply<()>),
 }
 
 /// What can be read.

@@ -43,7 +43,7 @@ impl Actor for HolderActor {
                 let _ = reply.send(state.adopted.is_some().then(|| Box::new(state.report())));
                 Ok(())
             }
-            HolderMsg::PanicStage => state.panic_stage(),
+            HolderMsg::FailStage(fault) => state.fail_stage(fault),
         }
     }
 

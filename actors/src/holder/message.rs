@@ -18,7 +18,7 @@ use super::moves::FetchId;
 use super::outside::Outside;
 use super::update::{UpdateError, Updating};
 use crate::device::Devices;
-use crate::stage::SeatNews;
+use crate::stage::{SeatNews, StageFault};
 use crate::written::Shelf;
 
 /// What a holder actor is told.
@@ -40,8 +40,8 @@ pub enum HolderMsg {
     Link(LinkNews),
     /// Counters and high-water marks are wanted; none if this job is in no arena here.
     Report(RpcReplyPort<Option<Box<NodeReport>>>),
-    /// The first seat's next instruction is to panic.
-    PanicStage,
+    /// The first seat's next instruction is to fail so.
+    FailStage(StageFault),
 }
 
 /// Work of the holder's own that is done.

@@ -22,7 +22,7 @@ use super::report::Counters;
 use super::state::{HolderState, over_budget};
 use super::tensor::Slice;
 use crate::device::{Cancel, DeviceThread};
-use crate::stage::{Cargo, Flow, SeatCore, SeatNews, StageActor, StageArgs, StageMsg};
+use crate::stage::{Cargo, Flow, SeatCore, SeatNews, StageActor, StageArgs, StageFault, StageMsg};
 
 /// What this node is under the plan it became.
 pub(super) struct Adopted {
@@ -121,9 +121,9 @@ impl HolderState {
         Ok(())
     }
 
-    pub(super) fn panic_stage(&self) -> Result<(), ActorProcessingErr> {
+    pub(super) fn fail_stage(&self, fault: StageFault) -> Result<(), ActorProcessingErr> {
         match self.adopted.as_ref().and_then(|adopted| adopted.seats.first()) {
-            Some(seat) => Ok(seat.actor.cast(StageMsg::Panic)?),
+            Some(seat) => Ok(seat.actor.cast(StageMsg::Fail(fault))?),
             None => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ use shoal_kernels::Buffer;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{Holder, HolderCommand, HolderEvent, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
 use shoal_plan::ids::Generation;
-use shoal_plan::protocol::{FromNode, ToNode, Trouble};
+use shoal_plan::protocol::{FromNode, Inventory, ToNode, Trouble};
 use shoal_wire::data::Header;
 
 use super::message::{CopyError, HolderArgs, HolderMsg, Work, WorkDone};
@@ -82,6 +82,11 @@ impl HolderState {
             return Ok(());
         }
         match command {
+            HolderCommand::Tell(FromNode::Inventory(inventory)) => {
+                let in_hand = self.args.devices.in_hand();
+                let message = FromNode::Inventory(Inventory { in_hand, ..inventory });
+                self.args.outside.tell_engine(self.args.id, message);
+            }
             HolderCommand::Tell(message) => {
                 if let FromNode::Prepared(prepared) = &message {
                     self.counters.prepared(prepared.step);

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Ending, Layout, job, text};
 use shoal_config::spec::Schedule;
-use shoal_plan::engine::{RedundancyState, State};
+use shoal_plan::engine::{RedundancyState, State, Timing};
 use shoal_plan::ids::NodeId;
 use tempfile::TempDir;
 
 use super::HolderMsg;
 use crate::device::Devices;
+use crate::stage::StageFault;
 
 const STEPS: u64 = 6;
 
@@ -93,10 +94,29 @@ async fn a_stage_that_panics_loses_nothing() {
     let reference = reference().await;
     let (_dir, mut cluster) = cluster(Layout::new(2, 2), 4).await;
     cluster.until_step(2).await;
-    cluster.holder(1).cast(HolderMsg::PanicStage).expect("it lives");
+    cluster.holder(1).cast(HolderMsg::FailStage(StageFault::Panic)).expect("it lives");
     cluster.until("the failure", |cluster| cluster.log().contains("stage_failed")).await;
     assert_eq!(cluster.engine.members().len(), 4, "no node is lost");
     assert_eq!(cluster.ending().await, reference);
+}
+
+/// Its actors live and answer, its device does not: everyone else waits for its gradients.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_that_hangs_is_found_and_its_node_evicted() {
+    let reference = reference().await;
+    let dir = TempDir::new().expect("a temp dir");
+    let timing = Timing { gather: 0, progress: 2_000, progress_steps: 4, ..Timing::default() };
+    let mut cluster = Cluster::with_timing(job(text(&dir), Layout::new(2, 2), STEPS), timing);
+    for node in 1..=4 {
+        cluster.join(node).await;
+    }
+    cluster.until_step(2).await;
+    cluster.holder(2).cast(HolderMsg::FailStage(StageFault::Hang)).expect("it lives");
+    cluster.until("an eviction", |cluster| cluster.engine.members().len() < 4).await;
+    assert_eq!(cluster.engine.members(), [1, 3, 4].map(NodeId), "{}", cluster.log());
+    let log = cluster.log();
+    assert!(log.contains("n2 is evicted: its compute device has been in one piece of work for "), "{log}");
+    assert_eq!(cluster.ending().await, reference, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

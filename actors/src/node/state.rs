@@ -23,6 +23,7 @@ use super::questions;
 use super::sink::{ArenaSink, Overflow};
 use crate::device::Devices;
 use crate::holder::{HolderActor, HolderArgs, HolderMsg, LinkNews};
+use crate::stage::StageFault;
 use crate::transport::{Callee, ConnectError, Inbound, PeerId};
 use crate::written::Shelf;
 
@@ -262,7 +263,8 @@ impl NodeState {
                 let holder = self.jobs.get(&job).map(|here| here.holder.clone());
                 questions::answer(self.links.clone(), self.shelf.clone(), holder, request, question);
             }
-            ToWorker::Chaos(Chaos::PanicStage { job }) => self.cast(job, HolderMsg::PanicStage),
+            ToWorker::Chaos(Chaos::PanicStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Panic)),
+            ToWorker::Chaos(Chaos::HangStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Hang)),
             ToWorker::Shutdown => match self.intent {
                 Intent::Stay => self.end(NodeEnd::Shutdown),
                 Intent::Leave => self.end(NodeEnd::Left),

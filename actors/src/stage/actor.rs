@@ -16,7 +16,7 @@ use shoal_plan::schedule::Pass;
 use shoal_plan::space::GradUnit;
 
 use super::core::Outcome;
-use super::message::{SeatNews, StageArgs, StageMsg, wire_loss};
+use super::message::{SeatNews, StageArgs, StageFault, StageMsg, wire_loss};
 use super::walk::{Inbox, Next, Walk};
 use crate::chain::chain;
 use crate::holder::HolderMsg;
@@ -33,7 +33,8 @@ pub struct StageState {
     /// Ordered and not begun.
     due: VecDeque<(Pass, u64)>,
     work: Work,
-    fault: Fault,
+    /// To happen at the next instruction.
+    fault: Option<StageFault>,
 }
 
 #[derive(Debug)]
@@ -55,13 +56,6 @@ enum Job {
     Finish,
 }
 
-/// A fault made on purpose.
-#[derive(Debug)]
-enum Fault {
-    None,
-    PanicNext,
-}
-
 impl Actor for StageActor {
     type Msg = StageMsg;
     type State = StageState;
@@ -69,7 +63,7 @@ impl Actor for StageActor {
 
     async fn pre_start(&self, me: ActorRef<StageMsg>, args: StageArgs) -> Result<StageState, ActorProcessingErr> {
         let (inbox, due) = (Inbox::new(), VecDeque::new());
-        Ok(StageState { args, me, inbox, due, work: Work::Idle, fault: Fault::None })
+        Ok(StageState { args, me, inbox, due, work: Work::Idle, fault: None })
     }
 
     async fn handle(
@@ -85,7 +79,7 @@ impl Actor for StageActor {
             }
             StageMsg::Loaded { pass, step, windows } => state.loaded(pass, step, windows)?,
             StageMsg::Done(result) => state.done(result)?,
-            StageMsg::Panic => state.fault = Fault::PanicNext,
+            StageMsg::Fail(fault) => state.fault = Some(fault),
         }
         state.advance()
     }
@@ -107,8 +101,14 @@ impl StageState {
                 }
             };
             let next = walk.next(self.args.seat, &mut self.inbox);
-            if let (Fault::PanicNext, false) = (&self.fault, matches!(next, Next::Wait)) {
-                panic!("a fault was asked for at step {} of {}", walk.step, self.args.seat);
+            if !matches!(next, Next::Wait) {
+                match self.fault.take() {
+                    None => {}
+                    Some(StageFault::Panic) => {
+                        panic!("a fault was asked for at step {} of {}", walk.step, self.args.seat)
+                    }
+                    Some(StageFault::Hang) => self.args.device.submit(|_| hang(), drop),
+                }
             }
             match next {
                 Next::Wait => {
@@ -260,5 +260,12 @@ impl StageState {
 
     fn say(&self, news: SeatNews) -> Result<(), ActorProcessingErr> {
         Ok(self.args.holder.cast(HolderMsg::Seat(self.args.generation, self.args.seat, news))?)
+    }
+}
+
+/// What a device does that never comes back.
+fn hang() {
+    loop {
+        std::thread::park();
     }
 }

@@ -61,8 +61,17 @@ pub enum StageMsg {
     },
     /// The device has done what it was given.
     Done(Result<Outcome, JobPanic>),
-    /// Panic at the next instruction.
+    /// Do this at the next instruction.
+    Fail(StageFault),
+}
+
+/// A fault made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageFault {
+    /// The actor panics.
     Panic,
+    /// The device's thread never comes back, while the actor lives.
+    Hang,
 }
 
 /// What a stage actor says to the holder of its node.

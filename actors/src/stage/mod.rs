@@ -7,7 +7,7 @@ mod walk;
 
 pub use actor::StageActor;
 pub use core::{Outcome, SeatCore};
-pub use message::{Cargo, Flow, SeatNews, StageArgs, StageMsg, wire_loss};
+pub use message::{Cargo, Flow, SeatNews, StageArgs, StageFault, StageMsg, wire_loss};
 
 #[cfg(test)]
 mod tests;

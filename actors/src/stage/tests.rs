@@ -206,7 +206,7 @@ async fn validation_is_forward_only_and_its_loss_is_told_once() {
 #[tokio::test]
 async fn a_fault_asked_for_ends_the_seat_at_its_next_instruction() {
     let mut bench = Bench::new(0).await;
-    bench.seat.cast(StageMsg::Panic).expect("it lives");
+    bench.seat.cast(StageMsg::Fail(StageFault::Panic)).expect("it lives");
     bench.assert_silent().await;
     bench.run(Pass::Train, 1);
     let Heard::Failed(cause) = bench.next().await else { panic!("a failure") };

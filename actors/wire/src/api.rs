@@ -282,9 +282,9 @@ pub struct AtStep {
     pub at: Option<u64>,
 }
 
-/// Body of `chaos/panic-stage`.
+/// Body of `chaos/panic-stage` and `chaos/hang-stage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PanicStage {
+pub struct OnNode {
     /// Name or id of the node.
     pub node: String,
 }

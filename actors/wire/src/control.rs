@@ -13,7 +13,7 @@ use shoal_plan::space::{Interval, Kind};
 use crate::api::NodeReport;
 
 /// Version of everything in this module; both ends must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// First message on a connection, both ways; a mismatch closes it with a reason that names both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -236,6 +236,21 @@ pub enum Chaos {
         /// Of this job.
         job: JobId,
     },
+    /// The compute device of this node hangs at the next instruction of the job's first seat here, for good.
+    HangStage {
+        /// Of this job.
+        job: JobId,
+    },
+}
+
+impl Chaos {
+    /// Which job it is about.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        match self {
+            Self::PanicStage { job } | Self::HangStage { job } => *job,
+        }
+    }
 }
 
 /// One message of a control stream.

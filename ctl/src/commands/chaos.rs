@@ -14,12 +14,23 @@ struct Panicked {
     node: String,
 }
 
+#[derive(Serialize)]
+struct Hung {
+    job: String,
+    node: String,
+}
+
 pub(super) fn run(context: &Context, args: Chaos) -> Result<Verdict, Failure> {
     match args {
         Chaos::PanicStage { job, node } => {
             let node = node.map_or_else(|| first_ready(context), Ok)?;
             context.client.panic_stage(&job, node.clone())?;
             context.format.print(&Panicked { job, node })?;
+        }
+        Chaos::HangStage { job, node } => {
+            let node = node.map_or_else(|| first_ready(context), Ok)?;
+            context.client.hang_stage(&job, node.clone())?;
+            context.format.print(&Hung { job, node })?;
         }
     }
     Ok(Verdict::True)
@@ -28,7 +39,7 @@ pub(super) fn run(context: &Context, args: Chaos) -> Result<Verdict, Failure> {
 fn first_ready(context: &Context) -> Result<String, Failure> {
     let nodes = context.client.nodes()?;
     let ready = nodes.into_iter().find(|node| node.state == NodeState::Ready);
-    ready.map(|node| node.node).ok_or_else(|| Failure::No("no worker is ready, so no stage can panic".to_owned()))
+    ready.map(|node| node.node).ok_or_else(|| Failure::No("no worker is ready, so no stage can fail".to_owned()))
 }
 
 impl Show for Panicked {
@@ -36,6 +47,15 @@ impl Show for Panicked {
         format!(
             "a stage of {} on {} panics at its next instruction; `shoalctl events {}` shows it",
             self.job, self.node, self.job
+        )
+    }
+}
+
+impl Show for Hung {
+    fn show(&self) -> String {
+        format!(
+            "the compute device of {} hangs at the next instruction of {}, until it is evicted: `shoalctl events {}` shows it",
+            self.node, self.job, self.job
         )
     }
 }

@@ -5,7 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use shoal_actors::coordinator::{CoordinatorMsg, NodeOrder, Read};
-use shoal_wire::api::{NodeInfo, PanicStage};
+use shoal_plan::ids::JobId;
+use shoal_wire::api::{NodeInfo, OnNode};
+use shoal_wire::control::Chaos;
 
 use super::App;
 use super::call::{self, ORDER, READ};
@@ -30,8 +32,20 @@ pub(super) async fn panic_stage(
     Path(id): Path<String>,
     bytes: Bytes,
 ) -> Result<StatusCode, Fault> {
-    let job = call::job_id(&id)?;
-    let PanicStage { node } = call::full_body(&bytes)?;
-    app.ask(READ, |reply| CoordinatorMsg::Node(NodeOrder::PanicStage(job, node, reply))).await?;
+    chaos(app, &id, &bytes, |job| Chaos::PanicStage { job }).await
+}
+
+pub(super) async fn hang_stage(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    bytes: Bytes,
+) -> Result<StatusCode, Fault> {
+    chaos(app, &id, &bytes, |job| Chaos::HangStage { job }).await
+}
+
+async fn chaos(app: App, id: &str, bytes: &Bytes, chaos: impl FnOnce(JobId) -> Chaos) -> Result<StatusCode, Fault> {
+    let chaos = chaos(call::job_id(id)?);
+    let OnNode { node } = call::full_body(bytes)?;
+    app.ask(READ, |reply| CoordinatorMsg::Node(NodeOrder::Chaos(node, chaos, reply))).await?;
     Ok(StatusCode::NO_CONTENT)
 }

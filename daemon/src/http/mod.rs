@@ -53,6 +53,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/digest", post(orders::digest))
         .route("/v1/jobs/{id}/write", post(orders::write))
         .route("/v1/jobs/{id}/chaos/panic-stage", post(cluster::panic_stage))
+        .route("/v1/jobs/{id}/chaos/hang-stage", post(cluster::hang_stage))
         .route("/v1/jobs/{id}/state/{step}/{block}/{kind}", get(state::block))
         .route("/v1/jobs/{id}/hf/config.json", get(hf::config))
         .route("/v1/jobs/{id}/hf/model.safetensors", get(hf::model))

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::Device;
 
@@ -25,6 +25,7 @@ type Job = Box<dyn FnOnce(&Device) + Send>;
 pub struct Queue {
     jobs: Sender<Job>,
     busy_nanos: Arc<AtomicU64>,
+    in_hand: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Queue {
@@ -35,18 +36,21 @@ impl Queue {
     pub fn start(name: &str, device: Device) -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<Job>();
         let busy_nanos = Arc::new(AtomicU64::new(0));
-        let busy = Arc::clone(&busy_nanos);
+        let in_hand = Arc::new(Mutex::new(None));
+        let (busy, begun) = (Arc::clone(&busy_nanos), Arc::clone(&in_hand));
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             for job in inbox {
                 let start = Instant::now();
+                *lock(&begun) = Some(start);
                 // The job reports its own panic; this one guards the thread against a panic in a completion.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(&device))) {
                     tracing::error!(reason = message_of(&*panic), "device completion panicked");
                 }
+                *lock(&begun) = None;
                 busy.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
             }
         })?;
-        Ok(Self { jobs, busy_nanos })
+        Ok(Self { jobs, busy_nanos, in_hand })
     }
 
     /// Queues `job` and returns at once; `done` gets its result, or its panic, on the device thread: it should only pass
@@ -72,6 +76,19 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// For how long the thread has been in the job that it runs now; none if it runs none.
+    #[must_use]
+    pub fn in_hand(&self) -> Option<Duration> {
+        lock(&self.in_hand).map(|begun| begun.elapsed())
+    }
+}
+
+fn lock(begun: &Mutex<Option<Instant>>) -> MutexGuard<'_, Option<Instant>> {
+    // Only ever assigned: a panic elsewhere cannot leave half of it.
+    begun.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Queue({:.3} s busy)", self.busy_seconds())
@@ -85,8 +102,6 @@ fn message_of(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::arena::{Arena, Budget, Tier};
 
@@ -119,6 +134,32 @@ mod tests {
                     Err(panic) => assert_eq!((i, panic.message.as_str()), (3, "job 3 fails")),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_in_hand_is_known_until_it_ends() {
+        let queue = queue(1);
+        let (go_on, wait) = channel::<()>();
+        let (tell, told) = channel();
+        let begun = tell.clone();
+        queue.submit(
+            move |_| {
+                begun.send(()).expect("the test listens");
+                wait.recv_timeout(DEADLINE).expect("the test goes on");
+            },
+            |result| result.expect("it ends"),
+        );
+        told.recv_timeout(DEADLINE).expect("it begins");
+        let first = queue.in_hand().expect("it runs");
+        assert!(queue.in_hand().expect("it runs still") >= first);
+        go_on.send(()).expect("it waits");
+        queue.submit(|_| (), move |_| tell.send(()).expect("the test listens"));
+        told.recv_timeout(DEADLINE).expect("the next one runs");
+        let deadline = Instant::now() + DEADLINE;
+        while queue.in_hand().is_some() {
+            assert!(Instant::now() < deadline, "the thread is idle");
+            std::thread::yield_now();
         }
     }
 

@@ -59,6 +59,20 @@ fn a_stage_panics_and_no_node_is_lost() {
 }
 
 #[test]
+fn a_device_that_hangs_costs_its_node_and_no_step() {
+    let cluster = cluster(3);
+    let file = JobFile { data: 1, ..long() };
+    let want = undisturbed(&cluster, &file);
+    let job = cluster.submit(&file.write(cluster.path(), "hangs"));
+    cluster.wait(&job, "step=10");
+    cluster.ok(&["chaos", "hang-stage", &job, "--node", &cluster.nodes()[0].node]);
+    assert_unharmed(&cluster, &job, &want);
+    let events = cluster.events(&job);
+    let evicted = |reason: &str| reason.contains("is evicted: its compute device has been in one piece of work for ");
+    assert!(events.iter().any(|e| evicted(&e.reason)), "{events:#?}");
+}
+
+#[test]
 fn a_stopped_worker_is_lost_and_its_return_changes_nothing() {
     let cluster = cluster(4);
     let want = undisturbed(&cluster, &long());

@@ -48,7 +48,16 @@ pub struct Timing {
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { gather: 30, flush: 500, absence: 10_000, answer: 10_000, deploy: 120_000, progress: 30_000, progress_steps: 10, first_step: 600_000 }
+        Self {
+            gather: 30,
+            flush: 500,
+            absence: 10_000,
+            answer: 10_000,
+            deploy: 120_000,
+            progress: 30_000,
+            progress_steps: 10,
+            first_step: 600_000,
+        }
     }
 }
 
@@ -143,6 +152,7 @@ impl std::fmt::Display for LossCause {
             Self::NotReturned => "it did not come back after the coordinator's restart",
             Self::Evicted => "it was sent away",
             Self::Left => "it left on request",
+            Self::Stalled => "it lives, but makes no progress",
         })
     }
 }

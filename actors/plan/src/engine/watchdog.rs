@@ -282,7 +282,8 @@ impl Engine {
         let others: BTreeMap<NodeId, _> = here.map(|(node, offer)| (*node, offer.clone())).collect();
         let kept = self.chain.head().step == 0 || held.lost(&self.setup.table, &others).is_none();
         if stalls > 1 && stuck.is_empty() && !mute.is_empty() && !others.is_empty() && kept {
-            let why = |node| (node, format!("it was mute in {stalls} attempts in a row, and the others hold everything"));
+            let why =
+                |node| (node, format!("it was mute in {stalls} attempts in a row, and the others hold everything"));
             self.expel(mute.into_iter().map(why).collect());
             return true;
         }

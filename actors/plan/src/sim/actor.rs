@@ -174,7 +174,9 @@ impl Task {
     /// Whether the device's thread does it.
     fn is_computed(&self) -> bool {
         match self {
-            Self::Apply { .. } | Self::Persist { .. } | Self::Fill { .. } | Self::Serve { .. } | Self::Seat { .. } => true,
+            Self::Apply { .. } | Self::Persist { .. } | Self::Fill { .. } | Self::Serve { .. } | Self::Seat { .. } => {
+                true
+            }
             Self::Report { .. } | Self::StageFailed { .. } => false,
         }
     }

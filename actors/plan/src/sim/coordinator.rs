@@ -130,10 +130,7 @@ impl World {
             Record::Happened(Happening::NodeLost { node, cause }) => self.judge.node_lost(*node, *cause),
             Record::Restored { generation, piece, node } => self.judge_restored(*generation, *piece, *node),
             Record::Happened(Happening::Decided { reason }) => self.judge_decision(reason),
-            Record::Evaluated { .. }
-            | Record::Ordered(_)
-            | Record::State(_)
-            | Record::Happened(_) => {}
+            Record::Evaluated { .. } | Record::Ordered(_) | Record::State(_) | Record::Happened(_) => {}
         }
         self.coordinator.journal.push(record);
     }
@@ -235,7 +232,9 @@ impl World {
         let now = self.now;
         let Some(actor) = self.nodes.get_mut(&node) else { return };
         let message = match message {
-            FromNode::Inventory(inventory) => FromNode::Inventory(Inventory { in_hand: actor.in_hand(now), ..inventory }),
+            FromNode::Inventory(inventory) => {
+                FromNode::Inventory(Inventory { in_hand: actor.in_hand(now), ..inventory })
+            }
             other => other,
         };
         let at = (self.now + delay).max(actor.last_out + 1);

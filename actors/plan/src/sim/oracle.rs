@@ -155,8 +155,7 @@ impl World {
             Update::Apply(_) => entry.optimizer_time - 1,
             Update::Skip => entry.optimizer_time,
         };
-        let attempts =
-            if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[Generation::default()] };
+        let attempts = if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[Generation::default()] };
         if let Err(found) = self.references.follow(&self.arithmetic, entry, time, attempts) {
             self.accuse(Oracle::Record, found);
         }

@@ -1,7 +1,7 @@
 //! Real holders, seats, devices and loaders of several nodes in one process, under the real engine. Peers reach each other
 //! through memory instead of a transport, and a node is killed by taking it out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ pub(super) struct Cluster {
     job: Arc<Job>,
     table: Arc<ModelTable>,
     started: Instant,
-    wake: Option<Instant>,
+    wakes: BTreeSet<Instant>,
     hub: Hub,
     inbox: mpsc::UnboundedReceiver<(NodeId, FromNode)>,
     outbox: mpsc::UnboundedSender<(NodeId, FromNode)>,
@@ -196,8 +196,11 @@ pub(super) struct Ending {
 
 impl Cluster {
     pub(super) fn new(job: Arc<Job>) -> Self {
+        Self::with_timing(job, Timing { gather: 0, ..Timing::default() })
+    }
+
+    pub(super) fn with_timing(job: Arc<Job>, timing: Timing) -> Self {
         let table = Arc::new(ModelTable::of(&job.spec.model));
-        let timing = Timing { gather: 0, ..Timing::default() };
         let setup = Setup { job: Arc::clone(&job), table: Arc::clone(&table), incarnation: 1, timing };
         let (outbox, inbox) = mpsc::unbounded_channel();
         Self {
@@ -207,7 +210,7 @@ impl Cluster {
             job,
             table,
             started: Instant::now(),
-            wake: None,
+            wakes: BTreeSet::new(),
             hub: Hub::default(),
             inbox,
             outbox,
@@ -279,7 +282,9 @@ impl Cluster {
                     Command::Journal(record) => self.records.push(record),
                     Command::Flush { mark } => events.push_back(Event::Flushed { mark }),
                     Command::Answer { .. } => {}
-                    Command::WakeAt(at) => self.wake = Some(self.started + Duration::from_millis(at.0)),
+                    Command::WakeAt(at) => {
+                        self.wakes.insert(self.started + Duration::from_millis(at.0 + 1));
+                    }
                 }
             }
         }
@@ -292,7 +297,7 @@ impl Cluster {
             let state = self.engine.status().state;
             assert!(!state.is_over(), "waiting for {what}, the job ended as {state:?}");
             assert!(Instant::now() < deadline, "{what} did not come: {:?}\n{}", self.engine.status(), self.log());
-            let wake = self.wake.map_or(deadline, |wake| wake.min(deadline));
+            let wake = self.wakes.first().map_or(deadline, |wake| (*wake).min(deadline));
             tokio::select! {
                 Some((node, message)) = self.inbox.recv() => {
                     if let FromNode::Persisted { leaves, .. } = &message {
@@ -302,7 +307,7 @@ impl Cluster {
                     self.feed(Event::From { node, message });
                 }
                 () = tokio::time::sleep_until(wake.into()) => {
-                    self.wake = None;
+                    self.wakes.pop_first();
                     self.feed(Event::Tick);
                 }
             }

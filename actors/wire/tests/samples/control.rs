@@ -4,7 +4,7 @@ use shoal_plan::digest::PieceLeaves;
 use shoal_plan::ids::{BlockId, JobId, NodeId, PieceId, Replica, Seat, StageIndex};
 use shoal_plan::ledger::Update;
 use shoal_plan::protocol::{
-    Deploy, Fetch, FromNode, Holding, Inventory, Next, Norm, PersistMode, Prepared, Resolution, ToNode, Trouble,
+    Deploy, Fetch, FromNode, Holding, InHand, Inventory, Next, Norm, PersistMode, Prepared, Resolution, ToNode, Trouble,
 };
 use shoal_plan::space::Kind;
 use shoal_wire::api::{ArenaLine, CallLine, DeviceReport, NodeReport, TrafficLine};
@@ -64,6 +64,7 @@ fn to_worker() -> Vec<Sample<ToWorker>> {
         ToWorker::Holder { job: JobId(1), message: first(&holder) },
         ToWorker::Ask { request: 5, question: Question::Report { job: JobId(1) } },
         ToWorker::Chaos(Chaos::PanicStage { job: JobId(1) }),
+        ToWorker::Chaos(Chaos::HangStage { job: JobId(1) }),
         ToWorker::Shutdown,
         ToWorker::HeartbeatAck { number: 77 },
     ];
@@ -203,6 +204,7 @@ fn from_node() -> Vec<Sample<FromNode>> {
             adopted: generation(),
             holdings: vec![holding(Some(Norm::Finite(sum(0.375))), Some(loss())), holding(None, None)],
             entries: vec![entry(apply()), entry(Update::Skip)],
+            in_hand: Some(InHand { what: "store".to_owned(), millis: 300 }),
         }),
         FromNode::Ready { generation: generation() },
         FromNode::Prepared(Prepared {

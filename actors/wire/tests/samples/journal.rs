@@ -91,6 +91,7 @@ fn happenings() -> Vec<Sample<Happening>> {
         Happening::NodeLost { node, cause: LossCause::NotReturned },
         Happening::NodeLost { node, cause: LossCause::Evicted },
         Happening::NodeLost { node, cause: LossCause::Left },
+        Happening::NodeLost { node, cause: LossCause::Stalled },
         Happening::Decided { reason: reason() },
         Happening::Resolved { step: 7, committed: true, reason: reason() },
         Happening::Started { step: 7, plan: "pipeline 2 x data 2".to_owned() },
