@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef};
 use shoal_plan::job::Job;
 
-use super::{Corpus, DataError};
+use super::checked::Checked;
 
 /// Which tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub struct LoaderState {
 #[derive(Clone, Debug)]
 enum Opened {
     NotYet,
-    Good(Arc<Corpus>),
+    Good(Arc<Checked>),
     /// What was found.
     Bad(String),
 }
@@ -107,17 +107,19 @@ impl Actor for LoaderActor {
         match message {
             LoaderMsg::Open => {
                 let job = Arc::clone(&state.job);
-                state.corpus = match tokio::task::spawn_blocking(move || open(&job)).await? {
-                    Ok(corpus) => Opened::Good(Arc::new(corpus)),
+                state.corpus = match tokio::task::spawn_blocking(move || Checked::open(&job)).await? {
+                    Ok(checked) => Opened::Good(Arc::new(checked)),
                     Err(error) => {
-                        tracing::warn!(%error, "data refused");
-                        Opened::Bad(error.to_string())
+                        let found = crate::chain(&error);
+                        tracing::warn!(found, "data refused");
+                        Opened::Bad(found)
                     }
                 };
             }
             LoaderMsg::Read(split, windows, reply) => match state.corpus.clone() {
-                Opened::Good(corpus) => {
-                    let read = move || read(&corpus, split, &windows).map_err(|error| error.to_string());
+                Opened::Good(checked) => {
+                    let job = Arc::clone(&state.job);
+                    let read = move || checked.read(&job, split, &windows).map_err(|error| crate::chain(&error));
                     reply(tokio::task::spawn_blocking(read).await?);
                 }
                 Opened::Bad(found) => reply(Err(found)),
@@ -126,29 +128,4 @@ impl Actor for LoaderActor {
         }
         Ok(())
     }
-}
-
-fn open(job: &Job) -> Result<Corpus, DataError> {
-    let corpus = Corpus::open(&job.spec.data, &job.spec.model)?;
-    corpus.verify(&job.data)?;
-    Ok(corpus)
-}
-
-fn read(corpus: &Corpus, split: Split, windows: &[Vec<Range<u64>>]) -> Result<Vec<Vec<u16>>, DataError> {
-    let source = match split {
-        Split::Train => corpus.train(),
-        Split::Validation => corpus.validation(),
-    };
-    windows
-        .iter()
-        .map(|windows| {
-            let mut tokens = Vec::new();
-            for window in windows {
-                let at = tokens.len();
-                tokens.resize(at + (window.end - window.start) as usize, 0);
-                source.read(window.start, &mut tokens[at..])?;
-            }
-            Ok(tokens)
-        })
-        .collect()
 }

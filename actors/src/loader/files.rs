@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +23,25 @@ pub(super) struct TokenFile {
     /// Bytes before the first token.
     pub(super) header: u64,
     pub(super) tokens: u64,
+}
+
+/// What the file system says of a file's content: equal stamps, equal bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    bytes: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    /// Seconds and nanoseconds; nobody can set it.
+    changed: (i64, i64),
+}
+
+impl TokenFile {
+    /// Its stamp now.
+    pub(super) fn stamp(&self) -> Result<Stamp, DataError> {
+        let meta = self.file.metadata().map_err(|source| DataError::Read { path: self.path.clone(), source })?;
+        let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+        Ok(Stamp { bytes: meta.len(), modified, changed })
+    }
 }
 
 /// The files of a path, in order.

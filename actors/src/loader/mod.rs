@@ -3,9 +3,10 @@
 //! [`Corpus`] is the token stream of a job: training tokens, then validation tokens, whatever files they lie in.
 //! It keeps file handles and lengths, never the tokens: windows are read where they lie, so a worker's memory does not
 //! grow with its data. [`facts`] reads everything once, at submission; a worker opens the same files and
-//! refuses them if [`Corpus::verify`] finds other tokens than were submitted.
+//! refuses them if [`Corpus::verify`] finds other tokens than were submitted, at its start and whenever a file was touched.
 
 mod actor;
+mod checked;
 mod error;
 mod files;
 mod reading;
@@ -19,6 +20,8 @@ pub use actor::{Loader, LoaderActor, LoaderMsg, Reply, Split, Windows};
 pub use error::DataError;
 pub use reading::Reading;
 pub use source::TokenSource;
+
+use files::Stamp;
 
 /// Training and validation tokens of a job.
 #[derive(Debug)]
@@ -98,6 +101,13 @@ impl Corpus {
     pub fn verify(&self, submitted: &DataFacts) -> Result<(), DataError> {
         let found = self.read_facts()?;
         if found == *submitted { Ok(()) } else { Err(DataError::Differs { submitted: *submitted, found }) }
+    }
+
+    /// What the file system says of all files; equal as long as nobody touched one.
+    fn stamps(&self) -> Result<Vec<Stamp>, DataError> {
+        let mut stamps = self.train.stamps()?;
+        stamps.extend(self.validation.stamps()?);
+        Ok(stamps)
     }
 
     /// Training tokens.

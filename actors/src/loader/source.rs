@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shoal_config::spec::DataFormat;
 
-use super::files::{self, TokenFile};
+use super::files::{self, Stamp, TokenFile};
 use super::{DataError, Reading, word};
 
 /// Bytes read at a time when everything is read.
@@ -56,6 +56,11 @@ impl TokenSource {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Stamps of all files, in order.
+    pub(super) fn stamps(&self) -> Result<Vec<Stamp>, DataError> {
+        self.parts.iter().map(|part| part.file.stamp()).collect()
     }
 
     /// Tokens before `cut`, and the rest.

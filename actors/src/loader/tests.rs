@@ -2,8 +2,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use shoal_config::spec::Gpt2Spec;
+use shoal_plan::job::Job;
 use tempfile::TempDir;
 
+use super::checked::Checked;
 use super::*;
 
 fn model(context: u32, vocab: u32) -> ModelSpec {
@@ -164,4 +166,41 @@ fn other_tokens_than_submitted_are_refused() {
 #[test]
 fn only_regular_files_are_opened() {
     refused(&spec(DataFormat::Text, Path::new("/dev/null"), 0.0), 256, &["/dev/null", "regular file"]);
+}
+
+/// A job on text, opened and checked; and the file.
+fn checked(dir: &TempDir) -> (Job, Checked, PathBuf) {
+    let path = write(dir, "text.txt", b"the submitted text, long enough for a few windows");
+    let mut spec = shoal_config::preset("demo", &path).expect("known preset");
+    (spec.model, spec.data) = (model(4, 256), self::spec(DataFormat::Text, &path, 0.2));
+    let data = facts(&spec.data, &spec.model).expect("facts");
+    let job = Job { spec, data };
+    let checked = Checked::open(&job).expect("opens");
+    (job, checked, path)
+}
+
+#[test]
+fn touched_files_are_read_again_and_changed_ones_refused() {
+    let read = |job: &Job, checked: &Checked| checked.read(job, Split::Train, &[vec![0..5, 4..9]]);
+    let dir = TempDir::new().expect("temp dir");
+    let (job, opened, path) = checked(&dir);
+    let want = vec![b"the ssubmi".map(u16::from).to_vec()];
+    assert_eq!(read(&job, &opened).expect("as submitted"), want);
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");
+    file.set_modified(std::time::UNIX_EPOCH).expect("touched");
+    assert_eq!(read(&job, &opened).expect("touched, not changed"), want);
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(read(&job, &opened).expect("the open file is still there"), want);
+
+    for change in [
+        |path: &Path| fs::write(path, b"THE submitted text, long enough for a few windows").expect("written"),
+        |path: &Path| fs::write(path, b"the submitted text, long enough for a few windowS").expect("written"),
+        |path: &Path| fs::OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(9)).expect("cut"),
+    ] {
+        let (job, opened, path) = checked(&dir);
+        change(&path);
+        let message = read(&job, &opened).expect_err("changed").to_string();
+        assert!(message.contains("copy the submitted files") || message.contains("text.txt"), "{message}");
+        fs::remove_file(&path).expect("removed");
+    }
 }

@@ -1,5 +1,6 @@
 //! Real processes on loopback: what the product promises, seen from its command line.
 
+mod data;
 mod faults;
 mod input;
 mod layouts;

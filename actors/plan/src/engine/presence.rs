@@ -255,8 +255,20 @@ impl Engine {
             Trouble::HoldingLost { cause } => self.fence(&format!("{node} lost a holding: {cause}")),
             Trouble::PeerUnreachable { peer, cause } => self.unreachable(node, peer, &cause),
             Trouble::OverBudget { cause } => self.fail(format!("{node} is over its memory budget: {cause}")),
-            Trouble::Data { cause } => self.fail(format!("the data on {node} is not what was submitted: {cause}")),
+            Trouble::Data { cause } => self.data_trouble(node, &cause),
             Trouble::Disk { cause } => self.disk_trouble(node, &cause),
+        }
+    }
+
+    /// Whoever cannot read the job's data cannot work for it; those who can go on without it, if they hold all that it holds.
+    fn data_trouble(&mut self, node: NodeId, cause: &str) {
+        let reason = format!("the data on {node} is not what was submitted: {cause}");
+        let others = self.nodes.here().keys().any(|other| *other != node);
+        // Before the first commit there is nothing to hold: anyone computes the initial state.
+        if others && (self.chain.head().step == 0 || self.can_spare(node)) {
+            self.evict(node, &reason);
+        } else {
+            self.fail(reason);
         }
     }
 
