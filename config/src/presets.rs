@@ -6,8 +6,11 @@ use crate::job;
 use crate::spec::JobSpec;
 
 /// Every preset: its name and its text.
-pub const ALL: [(&str, &str); 2] =
-    [("demo", include_str!("../presets/demo.toml")), ("bench-s", include_str!("../presets/bench-s.toml"))];
+pub const ALL: [(&str, &str); 3] = [
+    ("demo", include_str!("../presets/demo.toml")),
+    ("bench-s", include_str!("../presets/bench-s.toml")),
+    ("bench-m", include_str!("../presets/bench-m.toml")),
+];
 
 /// The preset of this name, reading text from `data`; none if there is none of this name.
 ///
@@ -51,5 +54,9 @@ mod tests {
         let model = gpt2(&bench);
         assert_eq!((model.layers, model.heads, model.width, model.context, model.vocab), (6, 6, 384, 256, 256));
         assert_eq!(bench.train.micro_batch, 8);
+        let bench = preset("bench-m", Path::new("/text")).expect("known preset");
+        let model = gpt2(&bench);
+        assert_eq!((model.layers, model.heads, model.width, model.context, model.vocab), (12, 12, 768, 512, 50_304));
+        assert_eq!(bench.train.micro_batch, 2);
     }
 }

@@ -277,6 +277,15 @@ pub enum Bench {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
     },
+    /// Every operation of a training step at the sizes of two models, beside matrix products and memory of the same run.
+    Kernels {
+        /// Whose sizes; may be given more than once.
+        #[arg(long, value_name = "NAME", default_values = ["bench-s", "bench-m"])]
+        preset: Vec<String>,
+        /// Compute threads.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+        threads: u32,
+    },
 }
 
 /// Arguments of `demo`.

@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 18] = [
+const MEANT: [(&str, &str); 20] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     ("up --nodes 4", "Up(Up { nodes: 4, memory: Bytes(2147483648), threads: 1, http_port: 0, timeout: 30s })"),
     (
@@ -45,6 +45,8 @@ const MEANT: [(&str, &str); 18] = [
     ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),
     ("chaos hang-stage j1", r#"Chaos(HangStage { job: "j1", node: None })"#),
     ("bench train --preset bench-s --threads 2", r#"Bench(Train { preset: "bench-s", threads: 2 })"#),
+    ("bench kernels", r#"Bench(Kernels { preset: ["bench-s", "bench-m"], threads: 1 })"#),
+    ("bench kernels --preset bench-s --threads 2", r#"Bench(Kernels { preset: ["bench-s"], threads: 2 })"#),
     ("demo", "Demo(Demo { nodes: 4, steps: None, data: None })"),
     ("demo --nodes 3 --steps 30 --data x", r#"Demo(Demo { nodes: 3, steps: Some(30), data: Some("x") })"#),
 ];

@@ -2,30 +2,74 @@
 
 use std::path::Path;
 
+use indicatif::ProgressBar;
+use shoal_config::JobSpec;
 use shoal_config::presets;
-use shoal_daemon::bench::{self, TrainReport};
+use shoal_daemon::bench::{self, KernelsReport, TrainReport};
 
 use super::Context;
 use crate::cli::Bench;
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
-use crate::output::table::facts;
+use crate::output::table::{facts, table};
 use crate::output::units::rate;
 
 pub(super) fn run(context: &Context, args: &Bench) -> Result<Verdict, Failure> {
     match args {
         Bench::Train { preset, threads } => {
-            // Its tokens are drawn, not read.
-            let spec = shoal_config::preset(preset, Path::new("/dev/null")).ok_or_else(|| {
-                let known: Vec<&str> = presets::ALL.iter().map(|(name, _)| *name).collect();
-                Failure::Usage(format!("there is no preset `{preset}`; known: {}", known.join(", ")))
-            })?;
-            let report = bench::train(&spec, *threads as usize)
-                .map_err(|error| Failure::No(format!("{:#}", anyhow::Error::from(error))))?;
+            let report = bench::train(&named(preset)?, *threads as usize).map_err(failed)?;
             context.format.print(&report)?;
+        }
+        Bench::Kernels { preset, threads } => {
+            let specs = preset.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
+            let progress = ProgressBar::new_spinner();
+            let report = bench::kernels(&specs, *threads as usize, |preset, kernel| {
+                progress.set_message(format!("{preset}: {kernel}"));
+                progress.tick();
+            });
+            progress.finish_and_clear();
+            context.format.print(&report.map_err(failed)?)?;
         }
     }
     Ok(Verdict::True)
+}
+
+/// A preset; its tokens are drawn, not read.
+fn named(preset: &str) -> Result<JobSpec, Failure> {
+    shoal_config::preset(preset, Path::new("/dev/null")).ok_or_else(|| {
+        let known: Vec<&str> = presets::ALL.iter().map(|(name, _)| *name).collect();
+        Failure::Usage(format!("there is no preset `{preset}`; known: {}", known.join(", ")))
+    })
+}
+
+fn failed(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::No(format!("{:#}", error.into()))
+}
+
+impl Show for KernelsReport {
+    fn show(&self) -> String {
+        let head = facts([
+            ("class", format!("{}, {} threads", self.class, self.threads)),
+            ("matrix products", format!("{:.1} GFLOP/s", self.ceiling_gflops)),
+            ("memory", format!("{:.1} GB/s", self.ceiling_gbytes)),
+        ]);
+        let lines = table(
+            ["PRESET", "KERNEL", "SIZE", "TIME", "RATE", "UNIT", "SHARE"],
+            &[3, 4, 6],
+            self.kernels.iter().map(|line| {
+                [
+                    line.preset.clone(),
+                    line.kernel.clone(),
+                    line.size.clone(),
+                    format!("{:.0} us", line.micros),
+                    format!("{:.1}", line.rate),
+                    line.unit.clone(),
+                    format!("{:.0} %", line.share * 100.0),
+                ]
+            }),
+        );
+        format!("{head}\n\n{lines}")
+    }
 }
 
 impl Show for TrainReport {
