@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::spec::{Auto, DataFormat, JobSpec, ModelSpec, Validation};
+use crate::spec::{Auto, DataFormat, JobSpec, LrShape, ModelSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +72,10 @@ impl JobSpec {
         let floor = (0.0..=schedule.peak).contains(&schedule.minimum);
         hold("train.minimum_learning_rate", schedule.minimum, floor, "a number from 0 to train.learning_rate")?;
         within("train.warmup_steps", schedule.warmup, 0, train.steps)?;
+        match schedule.shape {
+            LrShape::Wsd { decay } => within("train.decay_steps", decay, 0, train.steps - schedule.warmup)?,
+            LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt => {}
+        }
         if let Some(norm) = train.clip {
             positive("train.clip", norm)?;
         }
@@ -136,7 +140,7 @@ mod tests {
             let ModelSpec::Gpt2(model) = &mut spec.model;
             model
         }
-        let cases: [(&str, Break); 18] = [
+        let cases: [(&str, Break); 19] = [
             ("model.layers", |s| model(s).layers = 0),
             ("model.layers", |s| model(s).layers = u32::MAX),
             ("model.heads", |s| model(s).heads = 0),
@@ -151,6 +155,7 @@ mod tests {
             ("train.micro_batch", |s| s.train.micro_batch = 33),
             ("train.learning_rate", |s| s.train.schedule.peak = 1e300),
             ("train.warmup_steps", |s| s.train.schedule.warmup = 21),
+            ("train.decay_steps", |s| s.train.schedule.shape = LrShape::Wsd { decay: 1 << 40 }),
             ("train.clip", |s| s.train.clip = Some(0.0)),
             ("data.validation", |s| s.data.validation = Validation::Tail { fraction: 0.0 }),
             ("parallel.data", |s| s.parallel.data = Auto::Set(9)),

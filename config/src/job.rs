@@ -1,5 +1,7 @@
 //! `job.toml`: from what was typed to what it means.
 
+mod rate;
+
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -7,8 +9,8 @@ use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
 use crate::raw::{RawData, RawElastic, RawJob, RawModel, RawParallel, RawTrain};
 use crate::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrSpec, ModelSpec, OnLoss,
-    ParallelSpec, Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, ModelSpec, OnLoss, ParallelSpec,
+    Schedule, TrainSpec, Validation,
 };
 use crate::value::{Held, OrNone, Vocab};
 
@@ -131,8 +133,6 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
     let steps = within(required(&raw.section, "steps", &raw.steps, &whole(&most_steps))?, &most_steps)?;
     let global_batch = count(&raw.global_batch, 32, 1..=1 << 20)?;
     let micro_batch = count(&raw.micro_batch, global_batch.min(4), 1..=global_batch)?;
-    let peak = positive(&raw.learning_rate, 6e-4)?;
-    let floor = format!("a number from 0 to train.learning_rate = {peak}");
     let decay = "a number from 0, below 1";
     let clip = match raw.clip.as_ref().map(|found| (found, found.value)) {
         None => Some(1.0),
@@ -151,11 +151,7 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
             weight_decay: real(&raw.weight_decay, 0.1, |d| (0.0..=f64::from(f32::MAX)).contains(&d), "a number from 0")?
                 as f32,
         },
-        schedule: LrSpec {
-            peak,
-            minimum: real(&raw.minimum_learning_rate, peak / 10.0, |lr| (0.0..=peak).contains(&lr), &floor)?,
-            warmup: count(&raw.warmup_steps, (steps / 10).min(100), 0..=steps)?,
-        },
+        schedule: rate::schedule(raw, steps)?,
         clip,
         evaluate: evaluate(raw, data, steps)?,
     })

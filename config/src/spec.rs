@@ -126,15 +126,35 @@ pub struct AdamWSpec {
     pub weight_decay: f32,
 }
 
-/// Linear warm-up, then half a cosine down to `minimum`.
+/// Learning rate over steps: linear warm-up to the peak, then a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LrSpec {
     /// Peak learning rate.
     pub peak: f64,
-    /// Floor reached at the last step.
+    /// Floor: reached at the last step by shapes that end, never gone below by the others.
     pub minimum: f64,
     /// Steps of linear warm-up.
     pub warmup: u64,
+    /// What comes after it.
+    pub shape: LrShape,
+}
+
+/// How the learning rate goes on after warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LrShape {
+    /// Half a cosine down to the floor.
+    Cosine,
+    /// A straight line down to the floor.
+    Linear,
+    /// The peak.
+    Constant,
+    /// The peak times the root of (warm-up, at least 1) over step (Vaswani et al.).
+    InverseSqrt,
+    /// The peak, then a straight line down to the floor over the last steps (warmup-stable-decay, Hu et al., "MiniCPM").
+    Wsd {
+        /// Steps of the line.
+        decay: u64,
+    },
 }
 
 /// How the work is laid out. Only `virtual_replicas` enters bits.

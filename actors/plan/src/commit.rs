@@ -3,11 +3,12 @@
 //! Everything here is IEEE add, multiply, divide and square root in a written order, so that a coordinator restarted on
 //! another machine computes the same record.
 
-use shoal_config::spec::{AdamWSpec, LrSpec};
+use shoal_config::spec::AdamWSpec;
 use shoal_exact::ExactSum;
 
 use crate::batch::digest_of_step;
 use crate::job::Job;
+use crate::learning_rate::learning_rate;
 use crate::ledger::{LedgerEntry, Update, UpdateScalars, Version, backward_seed};
 use crate::protocol::{LossSum, Norm};
 
@@ -74,18 +75,6 @@ fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> Upd
     }
 }
 
-/// The learning rate of a step (from 1): linear up to `peak` over the warm-up, then half a cosine down to `minimum`, which
-/// the last step has.
-#[must_use]
-pub fn learning_rate(schedule: &LrSpec, steps: u64, step: u64) -> f64 {
-    let LrSpec { peak, minimum, warmup } = *schedule;
-    if step <= warmup {
-        return peak * step as f64 / warmup as f64;
-    }
-    let progress = (step - warmup) as f64 / steps.saturating_sub(warmup).max(1) as f64;
-    minimum + 0.5 * (1.0 + cosine_of_half_turns(progress.min(1.0))) * (peak - minimum)
-}
-
 /// x^n by squaring.
 fn power(x: f64, n: u64) -> f64 {
     let (mut result, mut base, mut left) = (1.0, x, n);
@@ -99,22 +88,10 @@ fn power(x: f64, n: u64) -> f64 {
     result
 }
 
-/// cos(pi x) for x in 0..=1, as 1 - 2 sin^2(pi x / 2) with the Taylor series of the sine up to the 25th power, which on
-/// this range is exact to the last bits of an f64.
-fn cosine_of_half_turns(x: f64) -> f64 {
-    let angle = std::f64::consts::FRAC_PI_2 * x;
-    let square = angle * angle;
-    let mut sum = 1.0;
-    for k in (1..=12).rev() {
-        let k = f64::from(k);
-        sum = 1.0 - sum * square / ((2.0 * k) * (2.0 * k + 1.0));
-    }
-    let sine = angle * sum;
-    1.0 - 2.0 * sine * sine
-}
-
 #[cfg(test)]
 mod tests {
+    use shoal_config::spec::{LrShape, LrSpec};
+
     use super::*;
     use crate::fixture;
     use crate::ids::Digest;
@@ -131,31 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn cosine_and_power_are_those_of_the_library() {
-        for i in 0..=1000u32 {
-            let x = f64::from(i) / 1000.0;
-            let want = (std::f64::consts::PI * x).cos();
-            assert!((cosine_of_half_turns(x) - want).abs() < 1e-15, "{x}");
-            assert!((power(0.999, u64::from(i)) / 0.999f64.powi(i as i32) - 1.0).abs() < 1e-13, "{i}");
+    fn powers_are_those_of_the_library() {
+        for i in 0..=1000 {
+            assert!((power(0.999, i) / 0.999f64.powi(i as i32) - 1.0).abs() < 1e-13, "{i}");
         }
-    }
-
-    #[test]
-    fn the_rate_warms_up_and_ends_at_its_floor() {
-        let schedule = LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 10 };
-        assert_eq!(learning_rate(&schedule, 100, 1), 1e-4);
-        assert_eq!(learning_rate(&schedule, 100, 10), 1e-3);
-        assert!((learning_rate(&schedule, 100, 55) - 5.5e-4).abs() < 1e-15);
-        assert!((learning_rate(&schedule, 100, 100) - 1e-4).abs() < 1e-18);
-        let none = LrSpec { warmup: 0, ..schedule };
-        assert!(learning_rate(&none, 100, 1) < 1e-3);
     }
 
     /// torch.optim.AdamW(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1), first step.
     #[test]
     fn scalars_are_those_of_adamw() {
         let mut job = fixture::job();
-        job.spec.train.schedule = LrSpec { peak: 1e-3, minimum: 1e-3, warmup: 0 };
+        job.spec.train.schedule = LrSpec { peak: 1e-3, minimum: 1e-3, warmup: 0, shape: LrShape::Cosine };
         job.spec.train.clip = None;
         let tokens = 512;
         let entry = entry(&job, AT, 0, &report(4.0, 100.0, tokens));

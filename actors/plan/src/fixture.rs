@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shoal_config::JobSpec;
 use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrSpec, ModelSpec, OnLoss, ParallelSpec,
-    Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
+    ParallelSpec, Schedule, TrainSpec, Validation,
 };
 
 use crate::blocks::ModelTable;
@@ -41,7 +41,7 @@ pub(crate) fn job() -> Job {
             global_batch: 16,
             micro_batch: 1,
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2 },
+            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2, shape: LrShape::Cosine },
             clip: Some(1.0),
             evaluate: Some(EvalSpec { every: 5, samples: 10 }),
         },

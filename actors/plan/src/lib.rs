@@ -23,6 +23,7 @@ pub mod ids;
 pub mod job;
 pub mod lanes;
 pub mod layout;
+pub mod learning_rate;
 pub mod ledger;
 pub mod membership;
 pub mod memory;

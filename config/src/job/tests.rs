@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::spec::{LrShape, LrSpec};
 
 const MINIMAL: &str = "\
 [model]
@@ -31,7 +32,7 @@ fn every_key_but_model_data_and_steps_has_a_default() {
     let train = &spec.train;
     assert_eq!((train.global_batch, train.micro_batch, train.clip), (32, 4, Some(1.0)));
     assert_eq!(train.optimizer, AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 });
-    assert_eq!(train.schedule, LrSpec { peak: 6e-4, minimum: 6e-4 / 10.0, warmup: 20 });
+    assert_eq!(train.schedule, LrSpec { peak: 6e-4, minimum: 6e-4 / 10.0, warmup: 20, shape: LrShape::Cosine });
     assert_eq!(train.evaluate, Some(EvalSpec { every: 20, samples: 32 }));
     assert_eq!(
         spec.parallel,
@@ -187,5 +188,42 @@ fn numbers_that_do_not_fit_32_bits_are_refused() {
     for key in ["learning_rate", "epsilon", "weight_decay", "clip"] {
         let error = parse_here(&format!("{MINIMAL}{key} = 1e300\n")).expect_err(key).to_string();
         assert!(error.contains(&format!("`train.{key}` is 1e300")), "{error}");
+    }
+}
+
+#[test]
+fn the_learning_rate_takes_the_shape_that_is_named() {
+    let schedule = |keys: &str| parse_here(&format!("{MINIMAL}{keys}")).expect(keys).train.schedule;
+    let base = LrSpec { peak: 6e-4, minimum: 6e-4 / 10.0, warmup: 20, shape: LrShape::Cosine };
+    assert_eq!(schedule("learning_rate_schedule = \"linear\"\n"), LrSpec { shape: LrShape::Linear, ..base });
+    let constant = LrSpec { shape: LrShape::Constant, minimum: 6e-4, ..base };
+    assert_eq!(schedule("learning_rate_schedule = \"constant\"\n"), constant);
+    let root = LrSpec { shape: LrShape::InverseSqrt, minimum: 0.0, ..base };
+    assert_eq!(schedule("learning_rate_schedule = \"inverse-sqrt\"\n"), root);
+    let wsd = |decay| LrSpec { shape: LrShape::Wsd { decay }, ..base };
+    assert_eq!(schedule("learning_rate_schedule = \"wsd\"\n"), wsd(40));
+    assert_eq!(schedule("learning_rate_schedule = \"wsd\"\ndecay_steps = 180\n"), wsd(180));
+}
+
+#[test]
+fn keys_of_another_shape_are_refused() {
+    let cases = [
+        (
+            "learning_rate_schedule = \"step\"\n",
+            "`train.learning_rate_schedule` is \"step\"; allowed: \"cosine\", \"linear\"",
+        ),
+        ("decay_steps = 3\n", "`train.decay_steps` is 3; allowed: left out, unless"),
+        (
+            "learning_rate_schedule = \"wsd\"\ndecay_steps = 181\n",
+            "`train.decay_steps` is 181; allowed: a whole number from 0 to 180",
+        ),
+        (
+            "learning_rate_schedule = \"constant\"\nminimum_learning_rate = 1e-5\n",
+            "`train.minimum_learning_rate` is 1e-5; allowed: left out, because",
+        ),
+    ];
+    for (keys, message) in cases {
+        let error = parse_here(&format!("{MINIMAL}{keys}")).expect_err(keys).to_string();
+        assert!(error.contains(message), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use safetensors::SafeTensors;
 use shoal_config::JobSpec;
-use shoal_config::spec::{AdamWSpec, LrSpec, TrainSpec};
+use shoal_config::spec::{AdamWSpec, LrShape, LrSpec, TrainSpec};
 use shoal_kernels::{Arena, Device};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::ModelTable;
@@ -29,7 +29,7 @@ fn golden_job(lanes: u32, micro_batch: u32) -> Job {
         global_batch: SAMPLES as u32,
         micro_batch,
         optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1 },
-        schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2 },
+        schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2, shape: LrShape::Cosine },
         clip: Some(1.75),
         ..spec.train
     };

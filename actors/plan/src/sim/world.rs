@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use shoal_config::JobSpec;
 use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrSpec, ModelSpec, OnLoss, ParallelSpec,
-    Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
+    ParallelSpec, Schedule, TrainSpec, Validation,
 };
 
 use super::Outcome;
@@ -123,7 +123,7 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
             global_batch: 4,
             micro_batch: 1,
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 3 },
+            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 3, shape: LrShape::Cosine },
             clip: Some(1.0),
             evaluate: Some(EvalSpec { every: 4, samples: 8 }),
         },

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorRef};
 use shoal_config::JobSpec;
 use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrSpec, ModelSpec, OnLoss, ParallelSpec,
-    Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
+    ParallelSpec, Schedule, TrainSpec, Validation,
 };
 use shoal_kernels::Tag;
 use shoal_plan::blocks::ModelTable;
@@ -86,7 +86,7 @@ pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
             global_batch: 7,
             micro_batch: 1,
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2 },
+            schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2, shape: LrShape::Cosine },
             clip: Some(1.0),
             evaluate: Some(EvalSpec { every: 3, samples: 5 }),
         },

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrSpec, ModelSpec, OnLoss,
-    ParallelSpec, Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrShape, LrSpec, ModelSpec,
+    OnLoss, ParallelSpec, Schedule, TrainSpec, Validation,
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
@@ -111,7 +111,7 @@ pub(super) fn job() -> Arc<Job> {
             global_batch: 16,
             micro_batch: 2,
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20 },
+            schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20, shape: LrShape::Cosine },
             clip: Some(1.0),
             evaluate: Some(EvalSpec { every: 50, samples: 64 }),
         },

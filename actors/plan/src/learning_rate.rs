@@ -1,0 +1,88 @@
+//! The learning rate of a step: IEEE operations in a written order, the same on every machine.
+
+use shoal_config::spec::{LrShape, LrSpec};
+
+/// The learning rate of a step (from 1) of `steps`: linear up to the peak over the warm-up, then as the schedule's shape says.
+#[must_use]
+pub fn learning_rate(schedule: &LrSpec, steps: u64, step: u64) -> f64 {
+    let LrSpec { peak, minimum, warmup, shape } = *schedule;
+    if step <= warmup {
+        return peak * step as f64 / warmup as f64;
+    }
+    // From 0 at `from` to 1 at the last step.
+    let progress = |from: u64| {
+        let done = step.saturating_sub(from) as f64 / steps.saturating_sub(from).max(1) as f64;
+        done.min(1.0)
+    };
+    let line = |from| peak + progress(from) * (minimum - peak);
+    match shape {
+        LrShape::Cosine => minimum + 0.5 * (1.0 + cosine_of_half_turns(progress(warmup))) * (peak - minimum),
+        LrShape::Linear => line(warmup),
+        LrShape::Constant => peak,
+        LrShape::InverseSqrt => (peak * (warmup.max(1) as f64 / step as f64).sqrt()).max(minimum),
+        LrShape::Wsd { decay } => line(steps.saturating_sub(decay).max(warmup)),
+    }
+}
+
+/// cos(pi x) for x in 0..=1, as 1 - 2 sin^2(pi x / 2) with the Taylor series of the sine up to the 25th power, which on
+/// this range is exact to the last bits of an f64.
+fn cosine_of_half_turns(x: f64) -> f64 {
+    let angle = std::f64::consts::FRAC_PI_2 * x;
+    let square = angle * angle;
+    let mut sum = 1.0;
+    for k in (1..=12).rev() {
+        let k = f64::from(k);
+        sum = 1.0 - sum * square / ((2.0 * k) * (2.0 * k + 1.0));
+    }
+    let sine = angle * sum;
+    1.0 - 2.0 * sine * sine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSINE: LrSpec = LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 10, shape: LrShape::Cosine };
+
+    fn close(found: f64, want: f64) {
+        assert!((found - want).abs() < 1e-15, "{found} is not {want}");
+    }
+
+    #[test]
+    fn cosines_are_those_of_the_library() {
+        for i in 0..=1000 {
+            let x = f64::from(i) / 1000.0;
+            close(cosine_of_half_turns(x), (std::f64::consts::PI * x).cos());
+        }
+    }
+
+    #[test]
+    fn every_shape_warms_up() {
+        let shapes =
+            [LrShape::Cosine, LrShape::Linear, LrShape::Constant, LrShape::InverseSqrt, LrShape::Wsd { decay: 20 }];
+        for shape in shapes {
+            let schedule = LrSpec { shape, ..COSINE };
+            assert_eq!(learning_rate(&schedule, 100, 1), 1e-4, "{shape:?}");
+            assert_eq!(learning_rate(&schedule, 100, 10), 1e-3, "{shape:?}");
+            let none = LrSpec { warmup: 0, ..schedule };
+            assert!((1e-4..=1e-3).contains(&learning_rate(&none, 100, 1)), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn each_shape_goes_on_by_its_formula() {
+        let at = |shape, step| learning_rate(&LrSpec { shape, ..COSINE }, 100, step);
+        close(at(LrShape::Cosine, 55), 5.5e-4);
+        close(at(LrShape::Cosine, 100), 1e-4);
+        close(at(LrShape::Linear, 55), 5.5e-4);
+        close(at(LrShape::Linear, 28), 8.2e-4);
+        close(at(LrShape::Linear, 100), 1e-4);
+        close(at(LrShape::Constant, 100), 1e-3);
+        close(at(LrShape::InverseSqrt, 40), 5e-4);
+        close(learning_rate(&LrSpec { shape: LrShape::InverseSqrt, ..COSINE }, 10_000, 4000), 1e-4);
+        close(at(LrShape::Wsd { decay: 20 }, 80), 1e-3);
+        close(at(LrShape::Wsd { decay: 20 }, 90), 5.5e-4);
+        close(at(LrShape::Wsd { decay: 20 }, 100), 1e-4);
+        close(at(LrShape::Wsd { decay: 0 }, 99), 1e-3);
+    }
+}
