@@ -74,15 +74,10 @@ impl Links {
         }
     }
 
-    /// Says goodbye to every other worker.
+    /// Says goodbye to every other worker, and reaches none until the coordinator tells of them anew.
     pub(super) fn part(&self, reason: &str) {
-        for peer in self.endpoint.peers() {
-            match peer {
-                PeerId::Worker(_) => self.endpoint.disconnect(peer, reason),
-                PeerId::Coordinator => {}
-            }
-        }
         self.write(|table| table.peers.clear());
+        self.endpoint.disconnect_workers(reason);
     }
 
     fn write(&self, change: impl FnOnce(&mut Table)) {

@@ -294,7 +294,11 @@ impl NodeState {
         }
     }
 
+    /// Links go first: whoever waits for one wakes, and one that was opened under the old name, perhaps only just again,
+    /// must not stand for the new one.
     async fn forget_everything(&mut self) {
+        const REASON: &str = "this worker has another name now";
+        self.links.part(REASON);
         for (job, here) in std::mem::take(&mut self.jobs) {
             if let Err(error) = here.holder.stop_and_wait(None, Some(STOP_DEADLINE)).await {
                 tracing::warn!(%job, %error, "holder did not end in time");
@@ -302,7 +306,7 @@ impl NodeState {
             self.links.endpoint.forget(job);
         }
         self.sink.expect(self.jobs.keys().copied().collect());
-        self.links.part("this worker has another name now");
+        self.links.part(REASON);
     }
 
     async fn take_job(&mut self, id: JobId, job: Arc<Job>) -> Result<(), ActorProcessingErr> {

@@ -246,6 +246,17 @@ impl Endpoint {
         }
     }
 
+    /// [`Self::disconnect`]s every worker; connections that are being opened, or opened again, are given up, too.
+    pub fn disconnect_workers(&self, reason: &str) {
+        let known = self.shared().table().known();
+        for peer in known {
+            match peer {
+                PeerId::Worker(_) => self.disconnect(peer, reason),
+                PeerId::Coordinator => {}
+            }
+        }
+    }
+
     /// The peers that are connected now, ascending.
     #[must_use]
     pub fn peers(&self) -> Vec<PeerId> {

@@ -226,6 +226,11 @@ impl<L> Table<L> {
         peers
     }
 
+    /// Every peer that has a connection, or is about to have one, or has just lost it.
+    pub(super) fn known(&self) -> Vec<PeerId> {
+        self.slots.keys().copied().collect()
+    }
+
     /// Takes a peer's slot away. Its connection, if it has one.
     pub(super) fn drop_peer(&mut self, peer: PeerId) -> Option<Entry<L>> {
         match self.slots.remove(&peer) {

@@ -1,3 +1,5 @@
+use futures_util::FutureExt;
+
 use super::*;
 
 /// Both dial at once, many times over: one connection each time, and both directions of it work.
@@ -59,4 +61,21 @@ async fn a_newer_dial_of_the_same_peer_replaces_the_link() {
     assert_eq!(a.up().await, worker(2));
     a.endpoint.send(worker(2), &heartbeat(3)).expect("connected");
     assert_eq!(b.heard().await, 3);
+}
+
+/// Whoever takes another name must not end up with a link that was asked for under the old one.
+#[tokio::test]
+async fn parting_from_all_workers_gives_up_dials_under_way() {
+    let ca = ClusterCa::generate().expect("a cluster");
+    let mut a = End::with(&ca, 1, Arc::new(NoBulk), |config| config.timing.connect = 10 * DEADLINE);
+    let mut b = End::new(&ca, 2);
+    let mute = std::net::TcpListener::bind(loopback()).expect("a free port");
+    let address = mute.local_addr().expect("bound");
+    let mut dial = Box::pin(a.endpoint.connect(callee(2), address, hello(1)));
+    assert!(dial.as_mut().now_or_never().is_none(), "nobody answers there");
+    a.endpoint.disconnect_workers("this worker has another name now");
+    assert_eq!(timeout(DEADLINE, dial).await, Ok(Err(ConnectError::ShutDown)));
+    join(&mut a, &mut b).await;
+    a.endpoint.disconnect_workers("and another one");
+    assert_eq!(b.down().await, DownCause::Closed("and another one".to_owned()));
 }
