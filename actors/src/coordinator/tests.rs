@@ -1,30 +1,19 @@
 mod fake;
 mod intake;
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use fake::{DEADLINE, Fake, Stage, spec};
 use shoal_plan::engine::{Order, OrderAnswer};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::protocol::ToNode;
 use shoal_wire::api::{JobState, JobStatus, NodeReport, NodeState};
 use shoal_wire::control::{Answer, FromWorker, Question, ToWorker};
+use tokio::time::timeout;
 
 use super::*;
 use crate::transport::{ConnectError, DownCause};
 
 /// Long enough that nobody is lost by silence within a test.
 const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
-
-async fn until(what: &str, holds: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what} did not come true"));
-}
 
 fn holder(message: ToWorker) -> Option<(JobId, ToNode)> {
     match message {
@@ -74,12 +63,11 @@ async fn workers_get_ids_that_are_never_used_twice_and_know_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_is_durable_before_it_is_given_out() {
     let stage = Stage::up(CALM).await;
-    stage.journal.close();
-    let before = stage.journal.asked.load(Ordering::SeqCst);
+    let mut flushes = stage.journal.close();
     let mut a = Fake::new(&stage.ca, "a");
-    let (address, journal) = (stage.address, std::sync::Arc::clone(&stage.journal));
+    let address = stage.address;
     let knock = tokio::spawn(async move { a.knock(address, None).await.map(|()| a.node) });
-    until("a flush", async || journal.asked.load(Ordering::SeqCst) > before).await;
+    timeout(DEADLINE, flushes.changed()).await.expect("a flush is asked for").expect("the journal is there");
     assert_eq!(stage.nodes().await, [], "nobody is in before that");
     assert!(!knock.is_finished());
     stage.journal.open.add_permits(8);
@@ -139,8 +127,7 @@ async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
     let mut stage = Stage::up(CALM).await;
     let dir = tempfile::tempdir().expect("temporary directory");
     let wanted = spec(dir.path(), "");
-    stage.journal.close();
-    let before = stage.journal.asked.load(Ordering::SeqCst);
+    let mut flushes = stage.journal.close();
     let (actor, boxed) = (stage.actor.clone(), Box::new(wanted.clone()));
     let submit = tokio::spawn(async move {
         actor
@@ -148,7 +135,7 @@ async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
             .await
             .expect("the actor lives")
     });
-    until("a flush", async || stage.journal.asked.load(Ordering::SeqCst) > before).await;
+    timeout(DEADLINE, flushes.changed()).await.expect("a flush is asked for").expect("the journal is there");
     assert!(!submit.is_finished());
     stage.journal.open.add_permits(100);
     let job = submit.await.expect("no panic").unwrap().expect("accepted");
@@ -157,7 +144,7 @@ async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
 
     stage.replace().await;
     assert_eq!(status(&stage, job).await.name, "small");
-    until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
+    stage.until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
     let kept = stage.ask(|reply| CoordinatorMsg::Read(Read::Job(job, reply))).await.expect("there");
     assert_eq!(kept.spec, wanted);
 }
@@ -171,7 +158,7 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     for _ in 0..2 {
         let spec = Box::new(spec(dir.path(), ""));
         let job = stage.ask(|reply| CoordinatorMsg::Submit(spec, Repeat::Anew, reply)).await.expect("accepted").job();
-        until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
+        stage.until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
         jobs.push(job);
     }
     let announced = |message| match message {

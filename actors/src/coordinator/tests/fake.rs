@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::rpc::CallResult;
@@ -33,19 +32,20 @@ pub(super) struct Gate {
     /// Flushes that may pass.
     pub(super) open: Semaphore,
     /// Flushes that were asked for.
-    pub(super) asked: AtomicU64,
+    pub(super) asked: watch::Sender<u64>,
 }
 
 impl Gate {
     /// Lets everything through.
     pub(super) fn open() -> Arc<Self> {
         let open = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { kept: MemoryJournal::default(), open, asked: AtomicU64::new(0) })
+        Arc::new(Self { kept: MemoryJournal::default(), open, asked: watch::Sender::new(0) })
     }
 
-    /// Holds flushes from now on.
-    pub(super) fn close(&self) {
+    /// Holds flushes from now on. What comes back sees those that are asked for later.
+    pub(super) fn close(&self) -> watch::Receiver<u64> {
         self.open.forget_permits(Semaphore::MAX_PERMITS);
+        self.asked.subscribe()
     }
 }
 
@@ -59,7 +59,7 @@ impl Journal for Gate {
     }
 
     fn flush(&self) -> Result<(), JournalError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.asked.send_modify(|asked| *asked += 1);
         let pass = self.open.acquire();
         let pass = tokio::runtime::Handle::current().block_on(pass).map_err(|e| JournalError::Flush(Box::new(e)))?;
         pass.forget();
@@ -73,20 +73,33 @@ pub(super) struct Stage {
     pub(super) journal: Arc<Gate>,
     pub(super) actor: ActorRef<CoordinatorMsg>,
     pub(super) address: SocketAddr,
+    /// Counts up with whatever its readers might see.
+    changes: watch::Receiver<u64>,
 }
 
 impl Stage {
     pub(super) async fn up(patience: Patience) -> Self {
         let ca = ClusterCa::generate().expect("a CA");
         let journal = Gate::open();
-        let (actor, address) = start(&ca, &journal, patience).await;
-        Self { ca, journal, actor, address }
+        let (actor, address, changes) = start(&ca, &journal, patience).await;
+        Self { ca, journal, actor, address, changes }
     }
 
     /// The coordinator dies, and another one takes over from its journal.
     pub(super) async fn replace(&mut self) {
         self.actor.kill_and_wait(Some(DEADLINE)).await.expect("it ends");
-        (self.actor, self.address) = start(&self.ca, &self.journal, Patience::default()).await;
+        (self.actor, self.address, self.changes) = start(&self.ca, &self.journal, Patience::default()).await;
+    }
+
+    /// Waits until that holds, looking again whenever anything has changed.
+    pub(super) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let mut changes = self.changes.clone();
+        let wait = async {
+            while !holds().await {
+                changes.changed().await.expect("the coordinator lives");
+            }
+        };
+        timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what} did not come true"));
     }
 
     pub(super) async fn ask<T: Send + 'static>(
@@ -111,16 +124,20 @@ impl Stage {
     }
 }
 
-async fn start(ca: &ClusterCa, journal: &Arc<Gate>, patience: Patience) -> (ActorRef<CoordinatorMsg>, SocketAddr) {
+async fn start(
+    ca: &ClusterCa,
+    journal: &Arc<Gate>,
+    patience: Patience,
+) -> (ActorRef<CoordinatorMsg>, SocketAddr, watch::Receiver<u64>) {
     let identity = ca.identity("coordinator", VALIDITY).expect("an identity");
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let (endpoint, inbound) = Endpoint::bind(EndpointConfig::new(listen, identity), Arc::new(NoBulk)).expect("binds");
     let address = endpoint.local_address();
-    let (changes, _) = watch::channel(0);
+    let (changes, seen) = watch::channel(0);
     let journal: Arc<dyn Journal> = Arc::clone(journal) as _;
     let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience };
     let (actor, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("starts");
-    (actor, address)
+    (actor, address, seen)
 }
 
 /// A worker that says what it is told to.

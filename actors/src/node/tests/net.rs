@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorRef};
@@ -32,6 +32,8 @@ pub(super) struct Net {
     dirs: TempDir,
     journal: Arc<MemoryJournal>,
     coordinator: ActorRef<CoordinatorMsg>,
+    /// Counts up with whatever a reader of the coordinator of the moment might see.
+    changes: watch::Receiver<u64>,
     /// Where the coordinator of the moment listens.
     address: Arc<Mutex<SocketAddr>>,
     pub(super) nodes: BTreeMap<String, NodeHandle>,
@@ -48,10 +50,10 @@ impl Net {
     pub(super) async fn up(workers: &[&str]) -> Self {
         let ca = ClusterCa::generate().expect("a CA");
         let journal = Arc::new(MemoryJournal::default());
-        let (coordinator, at) = coordinator(&ca, &journal).await;
+        let (coordinator, changes, at) = coordinator(&ca, &journal).await;
         let address = Arc::new(Mutex::new(at));
         let dirs = TempDir::new().expect("a temp dir");
-        let mut net = Self { ca, dirs, journal, coordinator, address, nodes: BTreeMap::new() };
+        let mut net = Self { ca, dirs, journal, coordinator, changes, address, nodes: BTreeMap::new() };
         for name in workers {
             net.start(name).await;
         }
@@ -92,8 +94,8 @@ impl Net {
     /// The coordinator dies and another one takes over from its journal, at another address.
     pub(super) async fn replace_coordinator(&mut self) {
         self.coordinator.kill_and_wait(Some(CALL)).await.expect("it ends");
-        let (coordinator, at) = coordinator(&self.ca, &self.journal).await;
-        self.coordinator = coordinator;
+        let (coordinator, changes, at) = coordinator(&self.ca, &self.journal).await;
+        (self.coordinator, self.changes) = (coordinator, changes);
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
@@ -131,11 +133,13 @@ impl Net {
         what: &str,
         is_so: impl for<'a> Fn(&'a Self) -> futures_util::future::BoxFuture<'a, bool>,
     ) {
-        let deadline = Instant::now() + DEADLINE;
-        while !is_so(self).await {
-            assert!(Instant::now() < deadline, "{what}: did not come true");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let mut changes = self.changes.clone();
+        let wait = async {
+            while !is_so(self).await {
+                changes.changed().await.expect("the coordinator lives");
+            }
+        };
+        tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what}: did not come true"));
     }
 
     pub(super) async fn until_step(&self, job: JobId, step: u64) {
@@ -193,14 +197,17 @@ impl Net {
     }
 }
 
-async fn coordinator(ca: &ClusterCa, journal: &Arc<MemoryJournal>) -> (ActorRef<CoordinatorMsg>, SocketAddr) {
+async fn coordinator(
+    ca: &ClusterCa,
+    journal: &Arc<MemoryJournal>,
+) -> (ActorRef<CoordinatorMsg>, watch::Receiver<u64>, SocketAddr) {
     let identity = ca.identity("coordinator", VALIDITY).expect("an identity");
     let listen = EndpointConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)), identity);
     let (endpoint, inbound) = Endpoint::bind(listen, Arc::new(NoBulk)).expect("a port");
     let address = endpoint.local_address();
-    let (changes, _) = watch::channel(0);
+    let (changes, seen) = watch::channel(0);
     let journal: Arc<MemoryJournal> = Arc::clone(journal);
     let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience: Patience::default() };
     let (actor, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("the coordinator starts");
-    (actor, address)
+    (actor, seen, address)
 }
