@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ractor::Actor;
 use shoal_actors::coordinator::{CoordinatorArgs, Patience};
-use shoal_actors::transport::{BindError, Endpoint, EndpointConfig, Identity, Inbound, NoBulk};
+use shoal_actors::transport::{Bearer, BindError, Endpoint, EndpointConfig, Identity, Inbound, NoBulk};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(cluster: &ClusterDir, config: &CoordinatorConfig) -> Result<()
     }
     let _lock = DirLock::take(&cluster.coordinator())?;
     let _pid = PidFile::write(cluster.pid("coordinator"))?;
-    let identity = Identity::load(&cluster.coordinator()).map_err(DaemonError::Identity)?;
+    let identity = Identity::load(&cluster.coordinator(), &Bearer::Coordinator).map_err(DaemonError::Identity)?;
     let store = Store::open(&cluster.state()).map_err(DaemonError::Store)?;
     tracing::info!(mended = ?store.mended(), "journal is open");
     let runtime = tokio::runtime::Builder::new_multi_thread()

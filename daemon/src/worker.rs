@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shoal_actors::node::{self, FindCoordinator, NodeConfig, NodeEnd};
-use shoal_actors::transport::Identity;
+use shoal_actors::transport::{Bearer, Identity};
 use shoal_config::NodeSpec;
 
 use crate::cluster::ClusterDir;
@@ -27,7 +27,7 @@ pub(crate) fn run(cluster: &ClusterDir, config: &WorkerConfig) -> Result<(), Dae
     let spec = shoal_config::node::read(&cluster.node_file(&config.name)).map_err(DaemonError::NodeFile)?;
     let data_lock = if spec.data_dir.starts_with(&home) { None } else { Some(DirLock::take(&spec.data_dir)?) };
     let _pid = PidFile::write(cluster.pid(&config.name))?;
-    let identity = Identity::load(&home).map_err(DaemonError::Identity)?;
+    let identity = Identity::load(&home, &Bearer::Worker(config.name.clone())).map_err(DaemonError::Identity)?;
     let node = node_config(cluster, config, spec, identity);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -46,7 +46,7 @@ impl Bearer {
         name.strip_suffix(WORKER_DOMAIN).map(|name| Self::Worker(name.to_owned()))
     }
 
-    fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
+    pub(super) fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
         certificate.valid_dns_names().find_map(Self::of_dns_name)
     }

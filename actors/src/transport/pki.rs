@@ -19,7 +19,7 @@ use rcgen::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use super::bearer::Bearer;
+pub use super::bearer::Bearer;
 use super::tls;
 
 /// The name that every node certificate carries and every dialler asks for.
@@ -80,6 +80,16 @@ pub enum PkiError {
         /// The cluster trusted.
         cluster: ClusterName,
         /// What was found.
+        found: String,
+    },
+    /// A certificate was made for someone else.
+    #[error("{} is the certificate of {found}, not of {asked}; remove the file and make it anew with `shoalctl init`", path.display())]
+    Misnamed {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Who is to use it.
+        asked: Bearer,
+        /// For whom it was made.
         found: String,
     },
     /// A certificate cannot be made.
@@ -239,11 +249,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity kept in a daemon's directory.
+    /// The identity kept in a daemon's directory, to be used by `bearer`.
     ///
     /// # Errors
-    /// If a file is missing or malformed, the certificate is expired or of another cluster, or the key is not its key.
-    pub fn load(dir: &Path) -> Result<Self, PkiError> {
+    /// If a file is missing or malformed, the certificate is expired, of another cluster or made for someone else, or the
+    /// key is not its key.
+    pub fn load(dir: &Path, bearer: &Bearer) -> Result<Self, PkiError> {
         let (cert_path, key_path) = (dir.join(NODE_CERT), dir.join(NODE_KEY));
         let (certificate, _) = files::read_certificate(&cert_path)?;
         let (authority, _) = files::read_certificate(&dir.join(CA_CERT))?;
@@ -252,11 +263,18 @@ impl Identity {
         })?;
         let identity = Self { certificate, key, authority };
         tls::check_identity(&identity).map_err(|e| PkiError::Foreign {
-            path: cert_path,
+            path: cert_path.clone(),
             cluster: identity.cluster(),
             found: e.to_string(),
         })?;
-        Ok(identity)
+        match Bearer::of_certificate(&identity.certificate) {
+            Some(found) if found == *bearer => Ok(identity),
+            found => Err(PkiError::Misnamed {
+                path: cert_path,
+                asked: bearer.clone(),
+                found: found.map_or_else(|| "nobody in particular".to_owned(), |found| found.to_string()),
+            }),
+        }
     }
 
     /// The cluster it belongs to.

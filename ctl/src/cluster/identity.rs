@@ -1,11 +1,12 @@
 //! Certificates of a cluster directory.
 
-use shoal_daemon::pki::{ClusterCa, NODE_VALIDITY, PkiError};
+use shoal_daemon::pki::{Bearer, ClusterCa, Identity, NODE_VALIDITY, PkiError};
 
 use super::dir::ClusterDir;
 use crate::failure::Failure;
 
-/// Makes the authority and the coordinator's certificate, unless they are there; gives the cluster's name.
+/// Makes the authority, unless it is there, and the coordinator's certificate, unless a good one is; gives the cluster's
+/// name.
 ///
 /// # Errors
 /// If a file cannot be written or what is there is not a certificate of this cluster.
@@ -13,7 +14,7 @@ pub fn make_cluster(dir: &ClusterDir) -> Result<String, Failure> {
     let authority =
         if dir.is_cluster() { ClusterCa::load(&dir.authority()) } else { ClusterCa::create(&dir.authority()) };
     let authority = authority.map_err(refused)?;
-    if !dir.coordinator().join("node.crt").exists() {
+    if Identity::load(&dir.coordinator(), &Bearer::Coordinator).is_err() {
         authority.issue("coordinator", &dir.coordinator(), NODE_VALIDITY).map_err(refused)?;
     }
     Ok(authority.name().to_string())

@@ -18,7 +18,10 @@ const PATIENCE: Duration = Duration::from_millis(300);
 #[ignore = "runs as the child process of other tests"]
 fn child() {
     let dir = std::env::var(DIR).expect("run by another test");
-    let config = EndpointConfig::new(loopback(), Identity::load(Path::new(&dir)).expect("an identity"));
+    let config = EndpointConfig::new(
+        loopback(),
+        Identity::load(Path::new(&dir), &Bearer::Worker("node-2".to_owned())).expect("an identity"),
+    );
     let (endpoint, mut inbound) = Endpoint::bind(config, Arc::new(NoBulk)).expect("a free port");
     println!("listening {}", endpoint.local_address());
     std::thread::spawn(move || {

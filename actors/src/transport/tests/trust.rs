@@ -59,10 +59,16 @@ async fn another_protocol_version_is_named_at_the_end_that_is_dialled() {
     let (mut send, _receive) = connection.open_bi().await.expect("a stream");
     send.write_all(&greeting_of_version(999)).await.expect("written");
     let Inbound::Rejected { cause, .. } = b.next().await else { panic!("the owner is told") };
-    assert_eq!(cause, ConnectError::Protocol { address: endpoint.local_addr().expect("bound"), ours: 1, theirs: 999 });
+    assert_eq!(
+        cause,
+        ConnectError::Protocol { address: endpoint.local_addr().expect("bound"), ours: wire::VERSION, theirs: 999 }
+    );
     match timeout(DEADLINE, connection.closed()).await.expect("in time") {
         quinn::ConnectionError::ApplicationClosed(close) => {
-            assert_eq!((close.error_code, &close.reason[..]), (VarInt::from_u32(1), &b"1"[..]));
+            assert_eq!(
+                (close.error_code, &close.reason[..]),
+                (VarInt::from_u32(1), wire::VERSION.to_string().as_bytes())
+            );
         }
         other => panic!("{other}"),
     }
@@ -87,7 +93,7 @@ async fn another_protocol_version_is_named_at_the_end_that_dials() {
         };
         let (found, _) = tokio::join!(a.endpoint.connect(callee(2), address, hello(1)), other);
         let error = found.expect_err("another protocol");
-        assert_eq!(error, ConnectError::Protocol { address, ours: 1, theirs: 7 });
+        assert_eq!(error, ConnectError::Protocol { address, ours: wire::VERSION, theirs: 7 });
         assert!(error.to_string().contains("run the same release on both"));
         drop(tcp);
     }
@@ -229,7 +235,8 @@ fn certificates_survive_their_files() {
     let again = ClusterCa::load(&ca_dir).expect("what was written");
     assert_eq!(ca.name(), again.name());
     again.issue("n1", &node_dir, pki::NODE_VALIDITY).expect("an identity");
-    assert_eq!(Identity::load(&node_dir).expect("what was written").cluster(), ca.name());
+    let bearer = Bearer::Worker("n1".to_owned());
+    assert_eq!(Identity::load(&node_dir, &bearer).expect("what was written").cluster(), ca.name());
     for file in [ca_dir.join("ca.key"), ca_dir.join("ca.crt"), node_dir.join("node.key"), node_dir.join("node.crt")] {
         let mode = std::fs::metadata(&file).expect("it exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", file.display());
@@ -241,8 +248,9 @@ fn unusable_files_say_which_and_what_to_do() {
     let dir = tempfile::tempdir().expect("a directory");
     let ca = ClusterCa::generate().expect("a cluster");
     let path = dir.path();
+    let bearer = Bearer::Worker("n1".to_owned());
     let says = |parts: &[&str]| {
-        let text = Identity::load(path).expect_err("unusable").to_string();
+        let text = Identity::load(path, &bearer).expect_err("unusable").to_string();
         for part in parts {
             assert!(text.contains(part), "{text:?} does not say {part:?}");
         }
@@ -258,9 +266,11 @@ fn unusable_files_say_which_and_what_to_do() {
     ca.issue("n1", path, pki::NODE_VALIDITY).expect("an identity");
     std::fs::copy(path.join("other/node.key"), path.join("node.key")).expect("copied");
     says(&["node.crt"]);
+    ca.issue("n2", path, pki::NODE_VALIDITY).expect("an identity");
+    says(&["node.crt", "of worker n2, not of worker n1", "shoalctl init"]);
     ca.issue("n1", path, Duration::ZERO).expect("an identity");
     let issued = std::time::Instant::now();
-    while Identity::load(path).is_ok() {
+    while Identity::load(path, &bearer).is_ok() {
         assert!(issued.elapsed() < DEADLINE, "it expires with the second");
     }
     says(&["node.crt", "xpired"]);
