@@ -1,12 +1,13 @@
 //! The coordinator's HTTP interface as functions. Every request has a deadline; every error says which exit code it is.
 
 use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shoal_config::JobSpec;
+use shoal_daemon::cluster::ClusterDir;
 use shoal_plan::job::Job;
 use shoal_wire::api::{
     ApiError, AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, OnNode, PlanAnswer, StateDigest,
@@ -14,9 +15,6 @@ use shoal_wire::api::{
 };
 
 use crate::failure::Failure;
-
-/// File of the cluster directory that names the coordinator's HTTP address.
-pub const ADDRESS_FILE: &str = "coordinator.addr";
 
 /// Longest wait for an answer that takes no work.
 const QUICK: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -30,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Talks to one coordinator.
 #[derive(Clone, Debug)]
 pub struct Client {
-    address_file: PathBuf,
+    dir: ClusterDir,
     agent: ureq::Agent,
 }
 
@@ -50,7 +48,7 @@ impl Client {
             // A kept connection to a coordinator that was restarted would fail in a way that looks like a lost answer.
             .max_idle_connections(0)
             .build();
-        Self { address_file: dir.join(ADDRESS_FILE), agent: config.into() }
+        Self { dir: ClusterDir::new(dir), agent: config.into() }
     }
 
     /// Workers.
@@ -256,14 +254,38 @@ impl Client {
     }
 
     fn address(&self) -> Result<String, Failure> {
-        match std::fs::read_to_string(&self.address_file) {
+        let path = self.dir.http_address();
+        match std::fs::read_to_string(&path) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Unreachable(format!(
                 "no cluster in {}: start one with `shoalctl up --nodes N --dir DIR`, or say which one with --dir or SHOAL_DIR",
-                self.address_file.parent().unwrap_or(Path::new(".")).display()
+                self.dir.root().display()
             ))),
-            Err(source) => Err(Failure::File { action: "read", path: self.address_file.clone(), source }),
+            Err(source) => Err(Failure::File { action: "read", path, source }),
         }
+    }
+
+    /// What the coordinator knows its clients by; empty if there is none, and then it says so.
+    fn token(&self) -> Result<String, Failure> {
+        let path = self.dir.token();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(Failure::Usage(format!(
+                "{} cannot be read ({error}); only whoever runs the cluster may use it",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Address of the HTTP interface, and of its page for people with what it takes to see it.
+    ///
+    /// # Errors
+    /// If there is no cluster, or it is somebody else's.
+    pub fn addresses(&self) -> Result<(String, String), Failure> {
+        let http = format!("http://{}", self.address()?);
+        let page = format!("{http}/?token={}", self.token()?);
+        Ok((http, page))
     }
 
     /// Sends, again while the connection is refused and the coordinator may be coming back.
@@ -272,7 +294,7 @@ impl Client {
         loop {
             let address = self.address()?;
             let url = format!("http://{address}/v1/{path}");
-            match self.once(&url, body, deadline) {
+            match self.once(&url, &self.token()?, body, deadline) {
                 Ok(answer) => return refused(answer),
                 Err(error) if may_be_repeated(&error, body.is_some()) && Instant::now() < give_up => {
                     std::thread::sleep(RETRY);
@@ -294,17 +316,25 @@ impl Client {
         }
     }
 
-    fn once<B: Serialize>(&self, url: &str, body: Option<&B>, deadline: Duration) -> Result<Answer, ureq::Error> {
+    fn once<B: Serialize>(
+        &self,
+        url: &str,
+        token: &str,
+        body: Option<&B>,
+        deadline: Duration,
+    ) -> Result<Answer, ureq::Error> {
+        let bearer = format!("Bearer {token}");
         // The first byte may take as long as the whole answer; a body that has begun comes without long pauses.
         let (answer, read) = (Some(deadline), Some(deadline.max(QUICK)));
         match body {
             None => {
-                let request = self.agent.get(url).config().timeout_recv_response(answer).timeout_per_read(read).build();
+                let request = self.agent.get(url).header("authorization", bearer);
+                let request = request.config().timeout_recv_response(answer).timeout_per_read(read).build();
                 request.call()
             }
             Some(body) => {
-                let request =
-                    self.agent.post(url).config().timeout_recv_response(answer).timeout_per_read(read).build();
+                let request = self.agent.post(url).header("authorization", bearer);
+                let request = request.config().timeout_recv_response(answer).timeout_per_read(read).build();
                 request.send_json(body)
             }
         }
@@ -344,7 +374,7 @@ fn refused(answer: Answer) -> Result<Answer, Failure> {
         Err(_) => format!("the coordinator answered {status}: {}", text.trim()),
     };
     Err(match status.as_u16() {
-        400 | 404 | 405 | 413 | 415 | 422 => Failure::Usage(message),
+        400 | 401 | 403 | 404 | 405 | 413 | 414 | 415 | 422 => Failure::Usage(message),
         408 | 504 => Failure::Timeout(message),
         502 | 503 => Failure::Unreachable(message),
         _ => Failure::No(message),

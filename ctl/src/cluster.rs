@@ -6,6 +6,6 @@ pub mod process;
 pub mod start;
 pub mod stop;
 
-pub use dir::ClusterDir;
+pub use dir::LocalCluster;
 pub use start::{Raised, Wanted, raise};
 pub use stop::{Stopped, stop};

@@ -2,7 +2,7 @@
 
 use crate::cli::{Global, Verb};
 use crate::client::Client;
-use crate::cluster::ClusterDir;
+use crate::cluster::LocalCluster;
 use crate::failure::{Failure, Verdict};
 use crate::output::Format;
 
@@ -32,7 +32,7 @@ mod why;
 /// What every command needs.
 pub struct Context {
     /// The cluster directory.
-    pub dir: ClusterDir,
+    pub dir: LocalCluster,
     /// Its coordinator.
     pub client: Client,
     /// How to answer.
@@ -45,7 +45,7 @@ impl Context {
     /// # Errors
     /// If the working directory is gone.
     pub fn new(global: &Global) -> Result<Self, Failure> {
-        let dir = ClusterDir::new(&global.dir)?;
+        let dir = LocalCluster::new(&global.dir)?;
         let client = Client::new(dir.root());
         Ok(Self { dir, client, format: if global.json { Format::Json } else { Format::Human } })
     }

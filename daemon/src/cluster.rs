@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! ca/                 the authority: certificate and key
-//! coordinator/        certificate, key, lock, state/ (journal), transport.addr (host:port that workers join)
-//! nodes/<name>/       certificate, key, node.toml, lock, data/
-//! pids/<name>         process ids: respawner, coordinator, every worker
+//! coordinator/        certificate, key, lock, log, state/ (journal), transport.addr (host:port that workers join)
+//! nodes/<name>/       certificate, key, node.toml, lock, log, data/
+//! pids/<name>         process ids: respawner, coordinator, every worker; with `.json`, what `shoalctl up` started
 //! coordinator.addr    host:port of the HTTP interface
+//! coordinator.token   what its clients have to know; only the owner can read it
 //! ```
 
 use std::path::{Path, PathBuf};
+
+/// Directory and process record of the coordinator.
+pub const COORDINATOR: &str = "coordinator";
 
 /// Paths within a cluster directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +42,7 @@ impl ClusterDir {
     /// The coordinator's directory.
     #[must_use]
     pub fn coordinator(&self) -> PathBuf {
-        self.root.join("coordinator")
+        self.root.join(COORDINATOR)
     }
 
     /// The journal's directory.
@@ -47,10 +51,16 @@ impl ClusterDir {
         self.coordinator().join("state")
     }
 
+    /// The directory of all nodes' directories.
+    #[must_use]
+    pub fn nodes(&self) -> PathBuf {
+        self.root.join("nodes")
+    }
+
     /// A node's directory.
     #[must_use]
     pub fn node(&self, name: &str) -> PathBuf {
-        self.root.join("nodes").join(name)
+        self.nodes().join(name)
     }
 
     /// A node's file.
@@ -65,15 +75,33 @@ impl ClusterDir {
         self.root.join("coordinator.addr")
     }
 
+    /// File with the token of the HTTP interface.
+    #[must_use]
+    pub fn token(&self) -> PathBuf {
+        self.root.join("coordinator.token")
+    }
+
+    /// Log of a node that `shoalctl up` started, or of the coordinator.
+    #[must_use]
+    pub fn log(&self, who: &str) -> PathBuf {
+        if who == COORDINATOR { self.coordinator().join("log") } else { self.node(who).join("log") }
+    }
+
     /// File with the address that workers join.
     #[must_use]
     pub fn join_address(&self) -> PathBuf {
         self.coordinator().join("transport.addr")
     }
 
+    /// Directory of process ids.
+    #[must_use]
+    pub fn pids(&self) -> PathBuf {
+        self.root.join("pids")
+    }
+
     /// File with the process id of `who`: `respawner`, `coordinator`, or a node's name.
     #[must_use]
     pub fn pid(&self, who: &str) -> PathBuf {
-        self.root.join("pids").join(who)
+        self.pids().join(who)
     }
 }

@@ -19,6 +19,7 @@ use crate::root::{End, Root, RootArgs};
 use crate::run::DaemonError;
 use crate::signals;
 use crate::store::Store;
+use crate::token::Token;
 
 /// Runs the coordinator of a cluster until it is told to stop.
 pub(crate) fn run(cluster: &ClusterDir, config: &CoordinatorConfig) -> Result<(), DaemonError> {
@@ -60,7 +61,9 @@ async fn serve(
     let address = listener
         .local_addr()
         .map_err(|source| DaemonError::System { what: "the address of its own listener", source })?;
-    let router = http::router(http::App { coordinator: actor.clone(), changes: seen });
+    let file = cluster.token();
+    let token = Token::keep(&file).map_err(|source| DaemonError::File { path: file, source })?;
+    let router = http::router(http::App { coordinator: actor.clone(), changes: seen, token });
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     files::put(&cluster.http_address(), &format!("{address}\n"))?;
     tracing::info!(%address, "serving HTTP");

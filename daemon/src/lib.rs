@@ -17,6 +17,7 @@ mod root;
 pub mod run;
 mod signals;
 pub mod store;
+pub mod token;
 pub mod worker;
 
 pub use role::{CoordinatorConfig, Role, WorkerConfig};

@@ -59,7 +59,9 @@ impl Cluster {
     fn nodes(&self) -> Option<String> {
         let mut stream = TcpStream::connect(self.address()?).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        stream.write_all(b"GET /v1/nodes HTTP/1.1\r\nhost: shoal\r\nconnection: close\r\n\r\n").ok()?;
+        let token = std::fs::read_to_string(ClusterDir::new(self.dir.path()).token()).ok()?;
+        let request = "GET /v1/nodes HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nauthorization: Bearer ";
+        stream.write_all(format!("{request}{}\r\n\r\n", token.trim()).as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         answer.starts_with("HTTP/1.1 200").then(|| answer.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned())

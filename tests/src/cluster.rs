@@ -153,7 +153,9 @@ impl Cluster {
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> T {
         let file = self.dir.path().join("cluster/coordinator.addr");
         let address = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let token = std::fs::read_to_string(file.with_extension("token")).expect("the coordinator made a token");
         let text = ureq::get(format!("http://{}{path}", address.trim()))
+            .header("authorization", format!("Bearer {}", token.trim()))
             .call()
             .and_then(|mut answer| answer.body_mut().read_to_string())
             .unwrap_or_else(|e| panic!("GET {path}: {e}"));

@@ -10,8 +10,11 @@ use super::*;
 fn serve(answers: Vec<(&'static str, String)>) -> (tempfile::TempDir, Client, JoinHandle<Vec<(String, String)>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let dir = tempfile::tempdir().expect("temp dir");
-    std::fs::write(dir.path().join(ADDRESS_FILE), format!("{}\n", listener.local_addr().expect("address")))
-        .expect("write");
+    std::fs::write(
+        ClusterDir::new(dir.path()).http_address(),
+        format!("{}\n", listener.local_addr().expect("address")),
+    )
+    .expect("write");
     let client = Client::new(dir.path());
     let server = std::thread::spawn(move || {
         answers
@@ -133,7 +136,7 @@ fn without_a_cluster_it_says_how_to_start_one() {
 fn a_coordinator_that_does_not_come_back_is_unreachable() {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("address");
     let dir = tempfile::tempdir().expect("temp dir");
-    std::fs::write(dir.path().join(ADDRESS_FILE), port.to_string()).expect("write");
+    std::fs::write(ClusterDir::new(dir.path()).http_address(), port.to_string()).expect("write");
     let failure = Client::new(dir.path()).nodes().expect_err("nobody listens");
     assert_eq!(failure.code(), 4);
     assert!(failure.to_string().contains("cannot be reached"), "{failure}");
@@ -144,7 +147,8 @@ fn a_coordinator_that_does_not_come_back_is_unreachable() {
 fn a_slow_answer_is_waited_for_as_long_as_its_deadline_says() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let dir = tempfile::tempdir().expect("temp dir");
-    std::fs::write(dir.path().join(ADDRESS_FILE), listener.local_addr().expect("address").to_string()).expect("write");
+    std::fs::write(ClusterDir::new(dir.path()).http_address(), listener.local_addr().expect("address").to_string())
+        .expect("write");
     let client = Client::new(dir.path());
     let error = client.digest("j1", None, Duration::from_millis(50)).expect_err("nobody answers");
     let said = error.to_string();

@@ -2,22 +2,21 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use shoal_config::node::{self, NodeSpec};
+pub use shoal_daemon::cluster::{COORDINATOR, ClusterDir};
 
 use super::process::Process;
 use crate::failure::Failure;
 
-/// Name of the coordinator's process record.
-pub const COORDINATOR: &str = "coordinator";
-
-/// Paths of a cluster directory.
+/// A cluster directory of this machine: what lies where, and the processes that were started here.
 #[derive(Clone, Debug)]
-pub struct ClusterDir {
-    root: PathBuf,
+pub struct LocalCluster {
+    paths: ClusterDir,
 }
 
 /// Held while one command starts or stops processes of a cluster.
@@ -36,49 +35,20 @@ pub struct Started {
     pub process: Process,
 }
 
-impl ClusterDir {
+impl LocalCluster {
     /// For the directory that the operator named; nothing is touched yet.
     ///
     /// # Errors
     /// If the working directory is gone.
     pub fn new(root: &Path) -> Result<Self, Failure> {
-        Ok(Self { root: std::path::absolute(root).map_err(Failure::file("resolve", root))? })
-    }
-
-    /// The directory itself.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Certificate authority.
-    #[must_use]
-    pub fn authority(&self) -> PathBuf {
-        self.root.join("ca")
-    }
-
-    /// The coordinator's own directory.
-    #[must_use]
-    pub fn coordinator(&self) -> PathBuf {
-        self.root.join(COORDINATOR)
-    }
-
-    /// A worker's own directory.
-    #[must_use]
-    pub fn node(&self, name: &str) -> PathBuf {
-        self.root.join("nodes").join(name)
-    }
-
-    /// Log of the coordinator or of a worker.
-    #[must_use]
-    pub fn log(&self, name: &str) -> PathBuf {
-        if name == COORDINATOR { self.coordinator().join("log") } else { self.node(name).join("log") }
+        let root = std::path::absolute(root).map_err(Failure::file("resolve", root))?;
+        Ok(Self { paths: ClusterDir::new(root) })
     }
 
     /// Whether a cluster lives here.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
-        self.authority().is_dir()
+        self.ca().is_dir()
     }
 
     /// Makes the directory if it is not there, and refuses one that holds something else.
@@ -86,17 +56,17 @@ impl ClusterDir {
     /// # Errors
     /// If it is not empty and no cluster, cannot be made, or another command is at work in it.
     pub fn claim(&self) -> Result<Claim, Failure> {
-        match fs::read_dir(&self.root) {
+        match fs::read_dir(self.root()) {
             Ok(mut entries) => {
                 if !self.is_cluster() && entries.next().is_some() && !self.pids().is_dir() {
                     return Err(Failure::Usage(format!(
                         "{} is not empty and not a cluster directory; name a new or empty one with --dir",
-                        self.root.display()
+                        self.root().display()
                     )));
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(source) => return Err(Failure::File { action: "read", path: self.root.clone(), source }),
+            Err(source) => return Err(Failure::File { action: "read", path: self.root().to_owned(), source }),
         }
         let pids = self.pids();
         fs::create_dir_all(&pids).map_err(Failure::file("create", &pids))?;
@@ -105,7 +75,7 @@ impl ClusterDir {
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Failure::No(format!(
                 "another shoalctl is starting or stopping processes in {}; try again when it is done",
-                self.root.display()
+                self.root().display()
             ))
         })?;
         Ok(Claim { _file: file })
@@ -167,7 +137,7 @@ impl ClusterDir {
     /// The next `count` names `w1`, `w2`, ... that no worker of this cluster ever had.
     #[must_use]
     pub fn fresh_names(&self, count: usize) -> Vec<String> {
-        let used = fs::read_dir(self.root.join("nodes"))
+        let used = fs::read_dir(self.nodes())
             .into_iter()
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix('w')?.parse::<u64>().ok())
@@ -183,7 +153,7 @@ impl ClusterDir {
     pub fn write_node(&self, spec: &NodeSpec) -> Result<(), Failure> {
         let dir = self.node(&spec.name);
         fs::create_dir_all(&dir).map_err(Failure::file("create", &dir))?;
-        let path = dir.join("node.toml");
+        let path = self.node_file(&spec.name);
         fs::write(&path, node::render(spec)).map_err(Failure::file("write", path))
     }
 
@@ -199,9 +169,13 @@ impl ClusterDir {
             from => format!("the end of {}:\n  {}", path.display(), lines[from..].join("\n  ")),
         }
     }
+}
 
-    fn pids(&self) -> PathBuf {
-        self.root.join("pids")
+impl Deref for LocalCluster {
+    type Target = ClusterDir;
+
+    fn deref(&self) -> &ClusterDir {
+        &self.paths
     }
 }
 
@@ -213,7 +187,7 @@ mod tests {
     fn a_directory_of_something_else_is_refused() {
         let dir = tempfile::tempdir().expect("temp dir");
         fs::write(dir.path().join("thesis.txt"), "precious").expect("write");
-        let error = ClusterDir::new(dir.path()).expect("path").claim().expect_err("not a cluster");
+        let error = LocalCluster::new(dir.path()).expect("path").claim().expect_err("not a cluster");
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("not empty and not a cluster directory"), "{error}");
         assert!(!dir.path().join("pids").exists(), "nothing is touched");
@@ -222,7 +196,7 @@ mod tests {
     #[test]
     fn one_command_at_a_time() {
         let dir = tempfile::tempdir().expect("temp dir");
-        let cluster = ClusterDir::new(&dir.path().join("new")).expect("path");
+        let cluster = LocalCluster::new(&dir.path().join("new")).expect("path");
         let claim = cluster.claim().expect("first claim");
         assert!(cluster.claim().expect_err("second claim").to_string().contains("another shoalctl"));
         drop(claim);
@@ -232,7 +206,7 @@ mod tests {
     #[test]
     fn names_are_never_used_twice() {
         let dir = tempfile::tempdir().expect("temp dir");
-        let cluster = ClusterDir::new(dir.path()).expect("path");
+        let cluster = LocalCluster::new(dir.path()).expect("path");
         assert_eq!(cluster.fresh_names(2), ["w1", "w2"]);
         fs::create_dir_all(cluster.node("w7")).expect("node dir");
         fs::create_dir_all(cluster.node("big")).expect("node dir");
@@ -242,7 +216,7 @@ mod tests {
     #[test]
     fn records_come_back_and_can_be_dropped() {
         let dir = tempfile::tempdir().expect("temp dir");
-        let cluster = ClusterDir::new(dir.path()).expect("path");
+        let cluster = LocalCluster::new(dir.path()).expect("path");
         let _claim = cluster.claim().expect("claim");
         let started = Started { name: "w1".into(), process: Process::this() };
         cluster.record(&started).expect("record");

@@ -2,7 +2,7 @@
 
 use shoal_daemon::pki::{Bearer, ClusterCa, Identity, NODE_VALIDITY, PkiError};
 
-use super::dir::ClusterDir;
+use super::dir::LocalCluster;
 use crate::failure::Failure;
 
 /// Makes the authority, unless it is there, and the coordinator's certificate, unless a good one is; gives the cluster's
@@ -10,9 +10,8 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// If a file cannot be written or what is there is not a certificate of this cluster.
-pub fn make_cluster(dir: &ClusterDir) -> Result<String, Failure> {
-    let authority =
-        if dir.is_cluster() { ClusterCa::load(&dir.authority()) } else { ClusterCa::create(&dir.authority()) };
+pub fn make_cluster(dir: &LocalCluster) -> Result<String, Failure> {
+    let authority = if dir.is_cluster() { ClusterCa::load(&dir.ca()) } else { ClusterCa::create(&dir.ca()) };
     let authority = authority.map_err(refused)?;
     if Identity::load(&dir.coordinator(), &Bearer::Coordinator).is_err() {
         authority.issue("coordinator", &dir.coordinator(), NODE_VALIDITY).map_err(refused)?;
@@ -24,8 +23,8 @@ pub fn make_cluster(dir: &ClusterDir) -> Result<String, Failure> {
 ///
 /// # Errors
 /// If there is no authority in the directory, or a file cannot be written.
-pub fn make_node(dir: &ClusterDir, name: &str) -> Result<(), Failure> {
-    let authority = ClusterCa::load(&dir.authority()).map_err(refused)?;
+pub fn make_node(dir: &LocalCluster, name: &str) -> Result<(), Failure> {
+    let authority = ClusterCa::load(&dir.ca()).map_err(refused)?;
     authority.issue(name, &dir.node(name), NODE_VALIDITY).map_err(refused)?;
     Ok(())
 }

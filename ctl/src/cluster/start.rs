@@ -10,7 +10,7 @@ use shoal_config::Bytes;
 use shoal_config::node::NodeSpec;
 use shoal_wire::api::{NodeInfo, NodeState};
 
-use super::dir::{COORDINATOR, ClusterDir, Started};
+use super::dir::{COORDINATOR, LocalCluster, Started};
 use super::identity;
 use super::process;
 use crate::client::Client;
@@ -53,7 +53,7 @@ pub struct Raised {
 /// # Errors
 /// If the directory is of something else, a port is taken, a daemon ends or is not ready in time; the end of its log is
 /// part of the message.
-pub fn raise(dir: &ClusterDir, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
+pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
     let _claim = dir.claim()?;
     let give_up = Instant::now() + wanted.timeout;
     identity::make_cluster(dir)?;
@@ -84,7 +84,7 @@ pub fn raise(dir: &ClusterDir, program: &Path, wanted: &Wanted) -> Result<Raised
 }
 
 /// The living respawner, or a new one.
-fn coordinator(dir: &ClusterDir, program: &Path, http_port: u16) -> Result<Started, Failure> {
+fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Started, Failure> {
     let known = dir.started()?.into_iter().find(|started| started.name == COORDINATOR);
     if let Some(living) = known.filter(|started| started.process.lives()) {
         return Ok(living);
@@ -109,7 +109,7 @@ fn coordinator(dir: &ClusterDir, program: &Path, http_port: u16) -> Result<Start
     launch(dir, program, COORDINATOR, &arguments)
 }
 
-fn worker(dir: &ClusterDir, program: &Path, name: &str, wanted: &Wanted) -> Result<Started, Failure> {
+fn worker(dir: &LocalCluster, program: &Path, name: &str, wanted: &Wanted) -> Result<Started, Failure> {
     dir.write_node(&NodeSpec {
         name: name.to_owned(),
         listen: ([127, 0, 0, 1], 0).into(),
@@ -132,7 +132,7 @@ fn worker(dir: &ClusterDir, program: &Path, name: &str, wanted: &Wanted) -> Resu
     launch(dir, program, name, &arguments)
 }
 
-fn launch(dir: &ClusterDir, program: &Path, name: &str, arguments: &[OsString]) -> Result<Started, Failure> {
+fn launch(dir: &LocalCluster, program: &Path, name: &str, arguments: &[OsString]) -> Result<Started, Failure> {
     let process = process::spawn(program, arguments, &dir.log(name))?;
     let started = Started { name: name.to_owned(), process };
     dir.record(&started)?;
@@ -141,7 +141,7 @@ fn launch(dir: &ClusterDir, program: &Path, name: &str, arguments: &[OsString]) 
 
 /// Workers that count: not leaving, and, if we started them, with a living process. The coordinator may not have noticed a
 /// death yet, and one that has just begun does not know the living yet: they are on their way to it.
-fn live(dir: &ClusterDir, present: &[NodeInfo]) -> Result<Vec<String>, Failure> {
+fn live(dir: &LocalCluster, present: &[NodeInfo]) -> Result<Vec<String>, Failure> {
     let workers = dir.started()?.into_iter().filter(|started| started.name != COORDINATOR);
     let ours: Vec<(String, bool)> = workers.map(|started| (started.name, started.process.lives())).collect();
     Ok(living(&ours, present))
@@ -160,7 +160,7 @@ fn living(ours: &[(String, bool)], present: &[NodeInfo]) -> Vec<String> {
 
 /// Asks until there is an answer, the deadline passes, or one of `watched` ends.
 fn wait<T>(
-    dir: &ClusterDir,
+    dir: &LocalCluster,
     watched: &[&Started],
     give_up: Instant,
     what: &str,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Serialize;
 
-use super::dir::{COORDINATOR, ClusterDir, Started};
+use super::dir::{COORDINATOR, LocalCluster, Started};
 use super::process::{Process, wait_for_end};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub struct Stopped {
 ///
 /// # Errors
 /// If records cannot be read, or a process does not end even so.
-pub fn stop(dir: &ClusterDir) -> Result<Stopped, Failure> {
+pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let _claim = dir.claim()?;
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn only_what_was_started_here_is_ended() {
         let dir = tempfile::tempdir().expect("temp dir");
-        let cluster = ClusterDir::new(&dir.path().join("c")).expect("path");
+        let cluster = LocalCluster::new(&dir.path().join("c")).expect("path");
         let claim = cluster.claim().expect("claim");
         let shell = |script: &str| {
             let log = dir.path().join("log");

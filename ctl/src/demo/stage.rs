@@ -7,7 +7,7 @@ use shoal_config::Bytes;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::cluster::{ClusterDir, Raised, Wanted, raise, stop};
+use crate::cluster::{LocalCluster, Raised, Wanted, raise, stop};
 use crate::failure::Failure;
 
 /// Arena budget of a worker: the demo's state takes a few MiB of it.
@@ -21,7 +21,7 @@ pub struct Stage {
     program: PathBuf,
     nodes: u32,
     /// The cluster's directory.
-    pub dir: ClusterDir,
+    pub dir: LocalCluster,
     /// Its coordinator.
     pub client: Client,
     open: bool,
@@ -38,7 +38,7 @@ impl Stage {
             .prefix("shoal-demo-")
             .tempdir()
             .map_err(Failure::file("create a directory in", std::env::temp_dir()))?;
-        let dir = ClusterDir::new(&temp.path().join("cluster"))?;
+        let dir = LocalCluster::new(&temp.path().join("cluster"))?;
         let client = Client::new(dir.root());
         Ok(Self { program: program.to_owned(), nodes, dir, client, open: true, temp })
     }

@@ -41,6 +41,37 @@ pub(super) enum Fault {
         #[source]
         source: DigestError,
     },
+    /// Not from this machine.
+    #[error(
+        "{header} is `{found}`, and only programs and pages of this machine are served; ask under the IP address in \
+         coordinator.addr or as localhost"
+    )]
+    Foreign {
+        /// The header that says so.
+        header: &'static str,
+        /// Its value.
+        found: String,
+    },
+    /// Not by somebody who may read the cluster directory.
+    #[error(
+        "the cluster's token is needed and {found} was sent; send `Authorization: Bearer` with the content of \
+         coordinator.token in the cluster directory, which only its owner can read"
+    )]
+    Token {
+        /// What was sent.
+        found: &'static str,
+    },
+    /// More than any body of this interface.
+    #[error("the body is larger than anything this takes: {0}")]
+    TooLarge(String),
+    /// What the HTTP library refuses.
+    #[error("the request cannot be understood: {said}")]
+    Library {
+        /// With which status.
+        status: StatusCode,
+        /// In which words.
+        said: String,
+    },
     /// No such route.
     #[error("there is no {method} {path}; this is version 1 of the interface")]
     NoRoute {
@@ -64,6 +95,10 @@ impl Fault {
             Self::Request(RequestError::Stopping) | Self::Gone => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Self::NoAnswer { .. } => (StatusCode::GATEWAY_TIMEOUT, "no_answer"),
             Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
+            Self::Foreign { .. } => (StatusCode::FORBIDDEN, "foreign"),
+            Self::Token { .. } => (StatusCode::UNAUTHORIZED, "token"),
+            Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Self::Library { status, .. } => (*status, "malformed"),
             Self::Written(CatalogueError::Missing { .. }) => (StatusCode::CONFLICT, "not_written"),
             Self::Digest { .. } => (StatusCode::CONFLICT, "not_written"),
             Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),

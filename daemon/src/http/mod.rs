@@ -1,11 +1,12 @@
 //! The coordinator's HTTP interface: JSON of `shoal_wire::api`, on loopback.
 //!
-//! `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state` and `hf` are the routes; `fault`
+//! `guard` decides who is served; `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state` and `hf` are the routes; `fault`
 //! turns whatever goes wrong into an `ApiError`.
 
 mod call;
 mod cluster;
 mod fault;
+mod guard;
 mod hf;
 mod jobs;
 mod metrics;
@@ -17,11 +18,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use axum::Router;
 use axum::routing::{get, post};
+use axum::{Router, middleware};
 use ractor::ActorRef;
 use shoal_actors::coordinator::CoordinatorMsg;
 use tokio::sync::watch;
+
+use crate::token::Token;
 
 /// What every route needs.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub struct App {
     pub coordinator: ActorRef<CoordinatorMsg>,
     /// Raised at every change.
     pub changes: watch::Receiver<u64>,
+    /// What a client has to know.
+    pub token: Token,
 }
 
 /// All routes.
@@ -59,5 +64,6 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/hf/model.safetensors", get(hf::model))
         .fallback(fault::no_route)
         .method_not_allowed_fallback(fault::no_method)
+        .layer(middleware::from_fn_with_state(app.clone(), guard::admit))
         .with_state(app)
 }

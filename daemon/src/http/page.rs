@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use axum::extract::State;
-use axum::response::Html;
+use axum::http::header::REFERRER_POLICY;
+use axum::response::{Html, IntoResponse};
 use shoal_actors::coordinator::Read;
 use shoal_wire::api::{JobStatus, NodeInfo};
 
@@ -15,10 +16,11 @@ const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8
 table{border-collapse:collapse;width:100%;margin-bottom:2em}th,td{text-align:left;padding:.3em .8em .3em 0;\
 border-bottom:1px solid #ddd}th{font-weight:600}</style></head><body><h1>Shoal</h1>";
 
-pub(super) async fn index(State(app): State<App>) -> Result<Html<String>, Fault> {
+/// The token is in the page's address; nothing that it links to gets to see it.
+pub(super) async fn index(State(app): State<App>) -> Result<impl IntoResponse, Fault> {
     let nodes = app.read(Read::Nodes).await?;
     let jobs = app.read(Read::Jobs).await?;
-    Ok(Html(render(&nodes, &jobs)))
+    Ok(([(REFERRER_POLICY, "no-referrer")], Html(render(&nodes, &jobs))))
 }
 
 fn render(nodes: &[NodeInfo], jobs: &[JobStatus]) -> String {

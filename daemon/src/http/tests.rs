@@ -1,4 +1,5 @@
 mod fixture;
+mod guard;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ async fn what_is_wrong_is_said_as_json() {
     let shoal_config::spec::ModelSpec::Gpt2(model) = &mut endless.model;
     model.layers = u32::MAX;
     let endless = serde_json::to_string(&SubmitRequest { spec: endless, again: false }).expect("JSON");
+    let long = " ".repeat(3 << 20);
     let cases = [
         (
             Method::POST,
@@ -58,6 +60,10 @@ async fn what_is_wrong_is_said_as_json() {
         (Method::POST, "/v1/nodes/w9/drain", "", StatusCode::NOT_FOUND, "no_node", "no living node w9"),
         (Method::POST, "/v1/jobs/j7/resume", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
         (Method::GET, "/v2/jobs", "", StatusCode::NOT_FOUND, "no_route", "there is no GET /v2/jobs"),
+        (Method::GET, "/v1/jobs/%ff", "", StatusCode::BAD_REQUEST, "malformed", "cannot be understood"),
+        (Method::GET, "/v1/jobs/j7/events?after=x", "", StatusCode::BAD_REQUEST, "malformed", "cannot be understood"),
+        (Method::POST, "/v1/jobs", long.as_str(), StatusCode::PAYLOAD_TOO_LARGE, "too_large", "larger than"),
+        (Method::GET, "/favicon.ico", "", StatusCode::NOT_FOUND, "no_route", "there is no GET /favicon.ico"),
         (Method::DELETE, "/v1/jobs", "", StatusCode::NOT_FOUND, "no_route", "there is no DELETE /v1/jobs"),
     ];
     for (method, path, body, status, word, message) in cases {

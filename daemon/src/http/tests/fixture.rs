@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderName};
 use axum::http::{Method, Request, StatusCode};
 use ractor::Actor;
 use serde::de::DeserializeOwned;
@@ -49,11 +50,30 @@ impl Served {
         let args = CoordinatorArgs { endpoint, inbound, journal, changes, patience: CALM };
         let (coordinator, _) = Actor::spawn(None, CoordinatorActor, args).await.expect("starts");
         let changes = seen.clone();
-        Self { ca, address, router: router(App { coordinator, changes: seen }), changes }
+        Self {
+            ca,
+            address,
+            router: router(App { coordinator, changes: seen, token: "secret".to_owned().into() }),
+            changes,
+        }
     }
 
     pub(super) async fn send(&self, method: Method, path: &str, body: &str) -> (StatusCode, Vec<u8>) {
-        let request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).expect("a request");
+        let trusted = [(HOST, "127.0.0.1:80"), (AUTHORIZATION, "Bearer secret")];
+        self.send_with(&trusted, method, path, body).await
+    }
+
+    /// With these headers and no others.
+    pub(super) async fn send_with(
+        &self,
+        headers: &[(HeaderName, &str)],
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> (StatusCode, Vec<u8>) {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
+        let request = request.body(Body::from(body.to_owned())).expect("a request");
         let answer = self.router.clone().oneshot(request).await.expect("infallible");
         let status = answer.status();
         (status, to_bytes(answer.into_body(), LARGEST_BODY).await.expect("a whole body").to_vec())

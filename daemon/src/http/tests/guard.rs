@@ -1,0 +1,55 @@
+//! Who is served and who is not.
+
+use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use axum::http::{Method, StatusCode};
+use shoal_wire::api::ApiError;
+
+use super::fixture::Served;
+
+const HERE: (HeaderName, &str) = (HOST, "127.0.0.1:80");
+const KNOWN: (HeaderName, &str) = (AUTHORIZATION, "Bearer secret");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_and_pages_of_the_web_are_turned_away_from_every_route() {
+    let served = Served::up().await;
+    let refused: [(&[(HeaderName, &str)], StatusCode, &str); 7] = [
+        (&[HERE], StatusCode::UNAUTHORIZED, "token"),
+        (&[HERE, (AUTHORIZATION, "Bearer guess")], StatusCode::UNAUTHORIZED, "token"),
+        (&[HERE, (AUTHORIZATION, "secret")], StatusCode::UNAUTHORIZED, "token"),
+        (&[KNOWN], StatusCode::FORBIDDEN, "foreign"),
+        // A name that somebody else's DNS points at loopback.
+        (&[(HOST, "rebound.example:80"), KNOWN], StatusCode::FORBIDDEN, "foreign"),
+        (&[HERE, KNOWN, (ORIGIN, "https://page.example")], StatusCode::FORBIDDEN, "foreign"),
+        (&[HERE, KNOWN, (ORIGIN, "null")], StatusCode::FORBIDDEN, "foreign"),
+    ];
+    let routes = [
+        (Method::GET, "/"),
+        (Method::GET, "/metrics"),
+        (Method::GET, "/v1/nodes"),
+        (Method::GET, "/v1/jobs"),
+        (Method::POST, "/v1/jobs"),
+        (Method::GET, "/v1/jobs/j1/events"),
+        (Method::POST, "/v1/jobs/j1/cancel"),
+        (Method::POST, "/v1/nodes/w1/drain"),
+        (Method::POST, "/v1/shutdown"),
+    ];
+    for (method, path) in routes {
+        for (headers, status, word) in &refused {
+            let (found, body) = served.send_with(headers, method.clone(), path, "").await;
+            let error: ApiError = serde_json::from_slice(&body).unwrap_or_else(|e| panic!("{path}: {e}"));
+            assert_eq!((found, error.error.as_str()), (*status, *word), "{method} {path} {headers:?}");
+        }
+    }
+    assert_eq!(served.send(Method::GET, "/v1/nodes", "").await.0, StatusCode::OK, "nothing was shut down");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_our_own_is_served_and_the_status_page_takes_the_token_in_its_address() {
+    let served = Served::up().await;
+    let own = [HERE, KNOWN, (ORIGIN, "http://127.0.0.1:80")];
+    assert_eq!(served.send_with(&own, Method::GET, "/v1/nodes", "").await.0, StatusCode::OK);
+    let status = async |path| served.send_with(&[HERE], Method::GET, path, "").await.0;
+    assert_eq!(status("/?token=secret").await, StatusCode::OK);
+    assert_eq!(status("/?token=guess").await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status("/v1/nodes?token=secret").await, StatusCode::UNAUTHORIZED, "only a page needs that");
+}
