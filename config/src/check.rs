@@ -1,8 +1,10 @@
 //! A job that did not come through a job file (the HTTP interface takes resolved jobs) is held to the same limits.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
-use crate::spec::{Auto, DataFormat, JobSpec, LrShape, ModelSpec, Validation};
+use crate::limits::{self, BELOW_ONE, POSITIVE};
+use crate::spec::{Auto, DataFormat, Gpt2Spec, JobSpec, LrShape, ModelSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,33 +27,34 @@ impl JobSpec {
         self.check_model()?;
         self.check_train()?;
         let (train, parallel) = (&self.train, &self.parallel);
-        within("parallel.virtual_replicas", parallel.virtual_replicas, 1, train.global_batch)?;
+        within("parallel.virtual_replicas", parallel.virtual_replicas, 1..=u64::from(train.global_batch))?;
         let blocks = match &self.model {
-            ModelSpec::Gpt2(spec) => spec.layers + 2,
+            ModelSpec::Gpt2(spec) => limits::blocks(spec),
         };
         for (key, value, most) in [
             ("parallel.pipeline", parallel.pipeline, blocks),
-            ("parallel.data", parallel.data, parallel.virtual_replicas),
+            ("parallel.data", parallel.data, u64::from(parallel.virtual_replicas)),
         ] {
             if let Auto::Set(value) = value {
-                within(key, value, 1, most)?;
+                within(key, value, 1..=most)?;
             }
         }
-        within("elastic.redundancy", self.elastic.redundancy, 0, 15)
+        within("elastic.redundancy", self.elastic.redundancy, limits::REDUNDANCY)
     }
 
     fn check_model(&self) -> Result<(), SpecError> {
         let ModelSpec::Gpt2(model) = &self.model;
-        within("model.layers", model.layers, 1, 1024)?;
-        within("model.width", model.width, 16, 65_536)?;
-        within("model.heads", model.heads, 1, 1024)?;
-        within("model.context", model.context, 1, 65_536)?;
-        let least_vocab = match self.data.format {
-            DataFormat::Text => 256,
-            DataFormat::NanoGpt | DataFormat::LlmC => 2,
+        within("model.layers", model.layers, limits::LAYERS)?;
+        within("model.width", model.width, limits::WIDTH)?;
+        within("model.heads", model.heads, limits::HEADS)?;
+        within("model.context", model.context, limits::CONTEXT)?;
+        let vocab = match self.data.format {
+            DataFormat::Text => limits::TEXT_VOCAB,
+            DataFormat::NanoGpt | DataFormat::LlmC => limits::VOCAB,
         };
-        within("model.vocab", model.vocab, least_vocab, 1 << 16)?;
-        hold("model.width", model.width, model.width.is_multiple_of(16), "a multiple of 16")?;
+        within("model.vocab", model.vocab, vocab)?;
+        let aligned = model.width.is_multiple_of(limits::WIDTH_UNIT);
+        hold("model.width", model.width, aligned, &format!("a multiple of {}", limits::WIDTH_UNIT))?;
         hold("model.heads", model.heads, model.width.is_multiple_of(model.heads), "a number that divides model.width")?;
         below_one("model.dropout", model.dropout)?;
         positive("model.layer_norm_epsilon", model.layer_norm_epsilon)?;
@@ -60,9 +63,12 @@ impl JobSpec {
 
     fn check_train(&self) -> Result<(), SpecError> {
         let (train, optimizer, schedule) = (&self.train, &self.train.optimizer, &self.train.schedule);
-        within("train.steps", train.steps, 1, 1_000_000_000)?;
-        within("train.global_batch", train.global_batch, 1, 1 << 20)?;
-        within("train.micro_batch", train.micro_batch, 1, train.global_batch)?;
+        let ModelSpec::Gpt2(Gpt2Spec { context, .. }) = &self.model;
+        within("train.steps", train.steps, limits::STEPS)?;
+        within("train.global_batch", train.global_batch, limits::GLOBAL_BATCH)?;
+        let (global, context) = (u64::from(train.global_batch), u64::from(*context));
+        let fits = limits::micro_batch(global, context).contains(&u64::from(train.micro_batch));
+        hold("train.micro_batch", train.micro_batch, fits, &limits::micro_batch_words(global, context))?;
         below_one("train.beta1", optimizer.beta1)?;
         below_one("train.beta2", optimizer.beta2)?;
         positive("train.epsilon", optimizer.epsilon)?;
@@ -71,20 +77,20 @@ impl JobSpec {
         positive("train.learning_rate", schedule.peak as f32)?;
         let floor = (0.0..=schedule.peak).contains(&schedule.minimum);
         hold("train.minimum_learning_rate", schedule.minimum, floor, "a number from 0 to train.learning_rate")?;
-        within("train.warmup_steps", schedule.warmup, 0, train.steps)?;
+        within("train.warmup_steps", schedule.warmup, 0..=train.steps)?;
         match schedule.shape {
-            LrShape::Wsd { decay } => within("train.decay_steps", decay, 0, train.steps - schedule.warmup)?,
+            LrShape::Wsd { decay } => within("train.decay_steps", decay, 0..=train.steps - schedule.warmup)?,
             LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt => {}
         }
         if let Some(norm) = train.clip {
             positive("train.clip", norm)?;
         }
         if let Some(evaluate) = train.evaluate {
-            within("train.eval_every", evaluate.every, 1, 1_000_000_000)?;
-            within("train.eval_samples", evaluate.samples, 1, 1 << 20)?;
+            within("train.eval_every", evaluate.every, limits::EVAL_EVERY)?;
+            within("train.eval_samples", evaluate.samples, limits::EVAL_SAMPLES)?;
         }
         if let Validation::Tail { fraction } = self.data.validation {
-            let share = (0.0..=0.5).contains(&fraction);
+            let share = limits::is_share(fraction);
             hold("data.validation", fraction, share, "a share of the tokens from 0 to 0.5")?;
             let has_some = fraction > 0.0 || train.evaluate.is_none();
             hold("data.validation", fraction, has_some, "a share above 0, because validation is asked for")?;
@@ -97,19 +103,18 @@ fn hold(key: &'static str, found: impl Display, is_good: bool, allowed: &str) ->
     if is_good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), allowed: allowed.to_owned() }) }
 }
 
-fn within<T: PartialOrd + Display>(key: &'static str, found: T, least: T, most: T) -> Result<(), SpecError> {
-    let allowed = format!("a whole number from {least} to {most}");
-    let is_good = (&least..=&most).contains(&&found);
-    hold(key, found, is_good, &allowed)
+fn within(key: &'static str, found: impl Into<u64>, allowed: RangeInclusive<u64>) -> Result<(), SpecError> {
+    let found = found.into();
+    hold(key, found, allowed.contains(&found), &limits::whole(&allowed))
 }
 
 /// Zero, subnormal, infinite and not-a-number are refused.
 fn positive(key: &'static str, found: f32) -> Result<(), SpecError> {
-    hold(key, found, found.is_normal() && found > 0.0, "a number above 0 that fits 32 bits")
+    hold(key, found, limits::is_positive(f64::from(found)), POSITIVE)
 }
 
 fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
-    hold(key, found, (0.0..1.0).contains(&found), "a number from 0, below 1")
+    hold(key, found, limits::is_below_one(f64::from(found)), BELOW_ONE)
 }
 
 #[cfg(test)]
@@ -136,11 +141,11 @@ mod tests {
     #[test]
     fn what_no_job_file_says_is_refused_by_its_key() {
         type Break = fn(&mut JobSpec);
-        fn model(spec: &mut JobSpec) -> &mut crate::spec::Gpt2Spec {
+        fn model(spec: &mut JobSpec) -> &mut Gpt2Spec {
             let ModelSpec::Gpt2(model) = &mut spec.model;
             model
         }
-        let cases: [(&str, Break); 19] = [
+        let cases: [(&str, Break); 20] = [
             ("model.layers", |s| model(s).layers = 0),
             ("model.layers", |s| model(s).layers = u32::MAX),
             ("model.heads", |s| model(s).heads = 0),
@@ -153,6 +158,7 @@ mod tests {
             ("train.steps", |s| s.train.steps = u64::MAX),
             ("train.global_batch", |s| s.train.global_batch = 0),
             ("train.micro_batch", |s| s.train.micro_batch = 33),
+            ("train.micro_batch", |s| (s.train.micro_batch, model(s).context) = (3, 65_536)),
             ("train.learning_rate", |s| s.train.schedule.peak = 1e300),
             ("train.warmup_steps", |s| s.train.schedule.warmup = 21),
             ("train.decay_steps", |s| s.train.schedule.shape = LrShape::Wsd { decay: 1 << 40 }),

@@ -7,15 +7,13 @@ use std::path::Path;
 
 use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
+use crate::limits::{self, BELOW_ONE, POSITIVE, is_below_one, is_positive, whole};
 use crate::raw::{RawData, RawElastic, RawJob, RawModel, RawParallel, RawTrain};
 use crate::spec::{
     AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, ModelSpec, OnLoss, ParallelSpec,
     Schedule, TrainSpec, Validation,
 };
 use crate::value::{Held, OrNone, Vocab};
-
-/// Distinct tokens that fit the two bytes of every token file.
-const MOST_TOKENS: u64 = 1 << 16;
 
 /// Reads and resolves a job file. Paths in it are relative to its directory.
 ///
@@ -37,11 +35,11 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
     let raw = RawJob::of(&document)?;
     let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let (model, format) = (model(&raw.model)?, format(&raw.data)?);
-    if format == DataFormat::Text && vocab_of(&model) < 256 {
+    if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(vocab_of(&model))) {
         return Err(refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""));
     }
     let data = data(&raw.data, format, base_dir)?;
-    let train = train(&raw.train, &data)?;
+    let train = train(&raw.train, &data, u64::from(context_of(&model)))?;
     let parallel = parallel(&raw.parallel, &model, &train)?;
     Ok(JobSpec {
         name: raw.name.map_or_else(stem, |found| found.value),
@@ -63,21 +61,21 @@ fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
         let found = required(&raw.section, key, found, &whole(&allowed))?;
         within(found, &allowed).map(|value| value as u32)
     };
-    let layers = size("layers", &raw.layers, 1..=1024)?;
-    let width = size("width", &raw.width, 16..=65_536)?;
-    let heads = size("heads", &raw.heads, 1..=1024)?;
-    let context = size("context", &raw.context, 1..=65_536)?;
-    if width % 16 != 0 {
+    let layers = size("layers", &raw.layers, limits::LAYERS)?;
+    let width = size("width", &raw.width, limits::WIDTH)?;
+    let heads = size("heads", &raw.heads, limits::HEADS)?;
+    let context = size("context", &raw.context, limits::CONTEXT)?;
+    if !width.is_multiple_of(limits::WIDTH_UNIT) {
         return Err(refuse(&raw.width, "a multiple of 16"));
     }
-    if width % heads != 0 {
+    if !width.is_multiple_of(heads) {
         return Err(refuse(&raw.heads, format!("a number that divides model.width = {width}")));
     }
     let vocab = match raw.vocab.as_ref().map(|found| (found, found.value)) {
         None | Some((_, Vocab::Bytes)) => 256,
-        Some((_, Vocab::Tokens(tokens))) if (2..=MOST_TOKENS).contains(&tokens) => tokens as u32,
+        Some((_, Vocab::Tokens(tokens))) if limits::VOCAB.contains(&tokens) => tokens as u32,
         Some((found, Vocab::Tokens(_))) => {
-            return Err(found.refuse(format!("\"bytes\" or {}", whole(&(2..=MOST_TOKENS)))));
+            return Err(found.refuse(format!("\"bytes\" or {}", whole(&limits::VOCAB))));
         }
     };
     Ok(ModelSpec::Gpt2(Gpt2Spec {
@@ -86,7 +84,7 @@ fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
         width,
         context,
         vocab,
-        dropout: real(&raw.dropout, 0.0, |p| (0.0..1.0).contains(&p), "a number from 0, below 1")? as f32,
+        dropout: real(&raw.dropout, 0.0, is_below_one, BELOW_ONE)? as f32,
         layer_norm_epsilon: positive(&raw.layer_norm_epsilon, 1e-5)? as f32,
         init_range: positive(&raw.init_range, 0.02)? as f32,
     }))
@@ -98,9 +96,15 @@ fn vocab_of(model: &ModelSpec) -> u32 {
     }
 }
 
+fn context_of(model: &ModelSpec) -> u32 {
+    match model {
+        ModelSpec::Gpt2(spec) => spec.context,
+    }
+}
+
 fn blocks_of(model: &ModelSpec) -> u64 {
     match model {
-        ModelSpec::Gpt2(spec) => u64::from(spec.layers) + 2,
+        ModelSpec::Gpt2(spec) => limits::blocks(spec),
     }
 }
 
@@ -120,7 +124,7 @@ fn data(raw: &RawData<'_>, format: DataFormat, base_dir: &Path) -> Result<DataSp
     let validation = match raw.validation.as_ref().map(|found| (found, &found.value)) {
         None => Validation::Tail { fraction: 0.1 },
         Some((_, Held::Path(path))) => Validation::Path(base_dir.join(path)),
-        Some((_, Held::Share(fraction))) if (0.0..=0.5).contains(fraction) => Validation::Tail { fraction: *fraction },
+        Some((_, Held::Share(fraction))) if limits::is_share(*fraction) => Validation::Tail { fraction: *fraction },
         Some((found, Held::Share(_))) => {
             return Err(found.refuse("a share of the tokens from 0 to 0.5, or a path in quotes"));
         }
@@ -128,16 +132,19 @@ fn data(raw: &RawData<'_>, format: DataFormat, base_dir: &Path) -> Result<DataSp
     Ok(DataSpec { format, path: base_dir.join(&path.value), validation })
 }
 
-fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> {
-    let most_steps = 1..=1_000_000_000;
-    let steps = within(required(&raw.section, "steps", &raw.steps, &whole(&most_steps))?, &most_steps)?;
-    let global_batch = count(&raw.global_batch, 32, 1..=1 << 20)?;
-    let micro_batch = count(&raw.micro_batch, global_batch.min(4), 1..=global_batch)?;
-    let decay = "a number from 0, below 1";
+fn train(raw: &RawTrain<'_>, data: &DataSpec, context: u64) -> Result<TrainSpec, ConfigError> {
+    let steps = within(required(&raw.section, "steps", &raw.steps, &whole(&limits::STEPS))?, &limits::STEPS)?;
+    let global_batch = count(&raw.global_batch, 32, limits::GLOBAL_BATCH)?;
+    let allowed = limits::micro_batch(global_batch, context);
+    let micro_batch = match &raw.micro_batch {
+        None => 4.min(*allowed.end()),
+        Some(found) if allowed.contains(&found.value) => found.value,
+        Some(found) => return Err(found.refuse(limits::micro_batch_words(global_batch, context))),
+    };
     let clip = match raw.clip.as_ref().map(|found| (found, found.value)) {
         None => Some(1.0),
         Some((_, OrNone(None))) => None,
-        Some((_, OrNone(Some(norm)))) if fits(norm) => Some(norm as f32),
+        Some((_, OrNone(Some(norm)))) if is_positive(norm) => Some(norm as f32),
         Some((found, OrNone(Some(_)))) => return Err(found.refuse("a number above 0, or \"none\"")),
     };
     Ok(TrainSpec {
@@ -145,8 +152,8 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
         global_batch: global_batch as u32,
         micro_batch: micro_batch as u32,
         optimizer: AdamWSpec {
-            beta1: real(&raw.beta1, 0.9, |b| (0.0..1.0).contains(&b), decay)? as f32,
-            beta2: real(&raw.beta2, 0.95, |b| (0.0..1.0).contains(&b), decay)? as f32,
+            beta1: real(&raw.beta1, 0.9, is_below_one, BELOW_ONE)? as f32,
+            beta2: real(&raw.beta2, 0.95, is_below_one, BELOW_ONE)? as f32,
             epsilon: positive(&raw.epsilon, 1e-8)? as f32,
             weight_decay: real(&raw.weight_decay, 0.1, |d| (0.0..=f64::from(f32::MAX)).contains(&d), "a number from 0")?
                 as f32,
@@ -160,8 +167,8 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec) -> Result<TrainSpec, ConfigError> 
 fn evaluate(raw: &RawTrain<'_>, data: &DataSpec, steps: u64) -> Result<Option<EvalSpec>, ConfigError> {
     let none_held = data.validation == Validation::Tail { fraction: 0.0 };
     let default = if none_held { 0 } else { steps.div_ceil(10) };
-    let every = count(&raw.eval_every, default, 0..=1_000_000_000)?;
-    let samples = count(&raw.eval_samples, 32, 1..=1 << 20)? as u32;
+    let every = count(&raw.eval_every, default, 0..=*limits::EVAL_EVERY.end())?;
+    let samples = count(&raw.eval_samples, 32, limits::EVAL_SAMPLES)? as u32;
     if none_held && every > 0 {
         return Err(refuse(&raw.eval_every, "0, because data.validation = 0 keeps no tokens for it"));
     }
@@ -199,7 +206,7 @@ fn elastic(raw: &RawElastic<'_>) -> Result<ElasticSpec, ConfigError> {
         Some((_, "halt")) => OnLoss::Halt,
         Some((found, _)) => return Err(found.refuse("\"rollback\" or \"halt\"")),
     };
-    Ok(ElasticSpec { redundancy: count(&raw.redundancy, 1, 0..=15)? as u32, on_loss })
+    Ok(ElasticSpec { redundancy: count(&raw.redundancy, 1, limits::REDUNDANCY)? as u32, on_loss })
 }
 
 fn required<'f, T>(
@@ -232,13 +239,8 @@ fn real(
     }
 }
 
-/// Positive, and neither zero nor infinite as f32.
-fn fits(x: f64) -> bool {
-    (f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX)).contains(&x)
-}
-
 fn positive(found: &Option<Found<f64>>, default: f64) -> Result<f64, ConfigError> {
-    real(found, default, fits, "a number above 0 that fits 32 bits")
+    real(found, default, is_positive, POSITIVE)
 }
 
 fn auto(found: &Option<Found<Auto<u64>>>, allowed: RangeInclusive<u64>, of: &str) -> Result<Auto<u32>, ConfigError> {
@@ -247,10 +249,6 @@ fn auto(found: &Option<Found<Auto<u64>>>, allowed: RangeInclusive<u64>, of: &str
         Some((_, Auto::Set(value))) if allowed.contains(&value) => Ok(Auto::Set(value as u32)),
         Some((found, Auto::Set(_))) => Err(found.refuse(format!("\"auto\" or {} ({of})", whole(&allowed)))),
     }
-}
-
-fn whole(range: &RangeInclusive<u64>) -> String {
-    format!("a whole number from {} to {}", range.start(), range.end())
 }
 
 /// The error for a key that only its own value can have broken: it is there, because its default is allowed.

@@ -8,6 +8,7 @@ pub mod check;
 mod document;
 pub mod error;
 pub mod job;
+mod limits;
 pub mod node;
 pub mod presets;
 mod raw;

@@ -10,6 +10,11 @@ use crate::error::ConfigError;
 use crate::raw::RawNode;
 use crate::units::Bytes;
 
+/// Least memory that a worker can do anything with.
+pub const LEAST_MEMORY: Bytes = Bytes(16 << 20);
+/// Memory of a worker that says nothing about it.
+pub const DEFAULT_MEMORY: Bytes = Bytes(2 << 30);
+
 /// Everything a node file says, resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSpec {
@@ -48,15 +53,14 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<NodeSpec, C
     if !is_name(&name.value) {
         return Err(name.refuse(NAME));
     }
-    let least = Bytes(16 << 20);
     Ok(NodeSpec {
         name: name.value.clone(),
         listen: raw.listen.as_ref().map_or(Ok(SocketAddr::from(([127, 0, 0, 1], 0))), address)?,
         join: raw.join.as_ref().map(address).transpose()?,
         memory: match &raw.memory {
-            None => Bytes(2 << 30),
-            Some(found) if found.value >= least => found.value,
-            Some(found) => return Err(found.refuse(format!("at least {least}"))),
+            None => DEFAULT_MEMORY,
+            Some(found) if found.value >= LEAST_MEMORY => found.value,
+            Some(found) => return Err(found.refuse(format!("at least {LEAST_MEMORY}"))),
         },
         threads: match &raw.threads {
             None => 1,
@@ -76,7 +80,7 @@ pub fn render(spec: &NodeSpec) -> String {
     if let Some(join) = spec.join {
         table.insert("join".into(), join.to_string().into());
     }
-    table.insert("memory".into(), format!("{}B", spec.memory.0).into());
+    table.insert("memory".into(), spec.memory.exact().into());
     table.insert("threads".into(), i64::from(spec.threads).into());
     table.insert("data_dir".into(), spec.data_dir.display().to_string().into());
     table.to_string()
@@ -112,6 +116,7 @@ mod tests {
         let spec = parse_here("name = \"w1\"").expect("minimal file");
         assert_eq!((spec.memory, spec.threads, spec.listen.port(), spec.join), (Bytes(2 << 30), 1, 0, None));
         assert_eq!(spec.data_dir, Path::new("/n1/data"));
+        assert!(render(&spec).contains("memory = \"2GiB\""), "{}", render(&spec));
         assert_eq!(parse_here(&render(&spec)).expect("rendered file"), spec);
         let joins = NodeSpec { join: Some(([127, 0, 0, 1], 4700).into()), ..spec };
         assert_eq!(parse_here(&render(&joins)).expect("rendered file"), joins);

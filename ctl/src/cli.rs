@@ -6,9 +6,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use shoal_config::Bytes;
 
+use crate::output::Format;
+
 mod condition;
 
 pub use condition::{AtCommit, Condition};
+use condition::{job_id, node_name};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -36,9 +39,18 @@ pub struct Global {
     /// Cluster directory.
     #[arg(long, global = true, env = "SHOAL_DIR", default_value = ".shoal", value_name = "DIR")]
     pub dir: PathBuf,
-    /// Print one JSON document (or one object a line where it streams) and nothing else on standard output.
+    /// Print one JSON document (or one object a line where it streams) and nothing else on standard output; an error is
+    /// one JSON object on standard error.
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+impl Global {
+    /// The form of output that was asked for.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Human }
+    }
 }
 
 /// What to do.
@@ -46,7 +58,7 @@ pub struct Global {
 pub enum Verb {
     /// Make a cluster's certificate authority, and certificates for its daemons.
     Init(Init),
-    /// Start a local cluster, or bring its live workers back to N.
+    /// Start a local cluster, or bring its live workers back to N. Nothing that runs is stopped or changed.
     Up(Up),
     /// Stop what `up` started.
     Down,
@@ -99,6 +111,7 @@ pub enum Verb {
 #[derive(Debug, Args)]
 pub struct JobName {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
 }
 
@@ -106,6 +119,7 @@ pub struct JobName {
 #[derive(Debug, Args)]
 pub struct NodeName {
     /// Name of the worker, as `nodes` lists it.
+    #[arg(value_parser = node_name)]
     pub node: String,
 }
 
@@ -123,15 +137,15 @@ pub struct Up {
     /// Live workers wanted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub nodes: u32,
-    /// What the arenas of a worker may hold.
-    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
-    pub memory: Bytes,
-    /// Compute threads of a worker.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub threads: u32,
-    /// Port of the HTTP interface on loopback; 0 lets the system choose.
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    pub http_port: u16,
+    /// What the arenas of a worker may hold, at least 16MiB [default: 2GiB]. Running workers keep what they have.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// Compute threads of a worker [default: 1]. Running workers keep what they have.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Port of the HTTP interface on loopback; 0 lets the system choose [default: 0]. A running coordinator keeps its own.
+    #[arg(long, value_name = "PORT")]
+    pub http_port: Option<u16>,
     /// How long to wait until all are ready.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
@@ -154,6 +168,7 @@ pub struct Submit {
 #[derive(Debug, Args)]
 pub struct Wait {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
     /// `step=K`, `done`, `failed` or `redundancy=full`.
     #[arg(long, value_name = "CONDITION")]
@@ -167,6 +182,7 @@ pub struct Wait {
 #[derive(Debug, Args)]
 pub struct Events {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
     /// Go on until the job is over.
     #[arg(long)]
@@ -180,6 +196,7 @@ pub struct Events {
 #[derive(Debug, Args)]
 pub struct Pause {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
     /// After this committed step, `step=K`; else after the one in flight.
     #[arg(long, value_name = "step=K")]
@@ -190,6 +207,7 @@ pub struct Pause {
 #[derive(Debug, Args)]
 pub struct Digest {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
     /// After this committed step, `step=K`; else after the next one.
     #[arg(long, value_name = "step=K")]
@@ -204,6 +222,7 @@ pub struct Digest {
 #[group(skip)]
 pub struct Export {
     /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
     pub job: String,
     /// Where to.
     #[command(flatten)]
@@ -250,9 +269,10 @@ pub enum Chaos {
     /// A stage actor of the job panics at its next instruction; its supervisor restarts it.
     PanicStage {
         /// Id of the job, such as `j1`.
+        #[arg(value_parser = job_id)]
         job: String,
         /// Name of the worker; the first one that is ready if none is given.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = node_name)]
         node: Option<String>,
     },
     /// The compute device of a worker hangs at the next instruction of a stage of the job, for good; it will be evicted.

@@ -43,11 +43,17 @@ impl Context {
     /// As the operator said.
     ///
     /// # Errors
-    /// If the working directory is gone.
+    /// If the working directory is gone, or the cluster directory is a file.
     pub fn new(global: &Global) -> Result<Self, Failure> {
+        if global.dir.exists() && !global.dir.is_dir() {
+            return Err(Failure::Usage(format!(
+                "{} is a file; --dir and SHOAL_DIR take a cluster's directory",
+                global.dir.display()
+            )));
+        }
         let dir = LocalCluster::new(&global.dir)?;
         let client = Client::new(dir.root());
-        Ok(Self { dir, client, format: if global.json { Format::Json } else { Format::Human } })
+        Ok(Self { dir, client, format: global.format() })
     }
 }
 

@@ -23,7 +23,7 @@ pub mod stage;
 
 use disturbance::Disturbance;
 use interrupt::Interrupt;
-use outcome::{Disturbed, Outcome, Undisturbed};
+use outcome::{Outcome, Undisturbed};
 use run::{Finished, Run};
 use stage::Stage;
 
@@ -60,7 +60,7 @@ pub fn demonstrate(program: &Path, options: &Options<'_>) -> Result<Outcome, Fai
     let disturbance = Disturbance::for_steps(spec.train.steps);
     let disturbed = train(&stage, &spec, "2/2 disturbed  ", Some(disturbance), &interrupt)?;
     stage.close()?;
-    Ok(compare(&undisturbed, &disturbed))
+    Ok(compare(undisturbed, disturbed))
 }
 
 fn set_steps(spec: &mut JobSpec, steps: u64) {
@@ -82,21 +82,14 @@ fn train(
     result
 }
 
-fn compare(undisturbed: &Finished, disturbed: &Finished) -> Outcome {
-    let identical = undisturbed.state_blake3 == disturbed.state_blake3
-        && undisturbed.final_loss.to_bits() == disturbed.final_loss.to_bits();
+fn compare(undisturbed: Finished, disturbed: Finished) -> Outcome {
+    let samples_exactly_once = undisturbed.samples_exactly_once && disturbed.samples_exactly_once;
+    let (calm, rough) = (undisturbed.result, disturbed.result);
+    let identical = calm.state_blake3 == rough.state_blake3 && calm.final_loss.to_bits() == rough.final_loss.to_bits();
     Outcome {
-        undisturbed: Undisturbed { final_loss: undisturbed.final_loss, state_blake3: undisturbed.state_blake3.clone() },
-        disturbed: Disturbed {
-            final_loss: disturbed.final_loss,
-            state_blake3: disturbed.state_blake3.clone(),
-            kills: disturbed.kills,
-            joins: disturbed.joins,
-            recovery_ms: disturbed.recovery_ms.clone(),
-            steps_lost: disturbed.steps_lost,
-            steps_redone: disturbed.steps_redone,
-        },
+        undisturbed: Undisturbed { final_loss: calm.final_loss, state_blake3: calm.state_blake3 },
+        disturbed: rough,
         identical,
-        samples_exactly_once: undisturbed.samples_exactly_once && disturbed.samples_exactly_once,
+        samples_exactly_once,
     }
 }

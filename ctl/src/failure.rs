@@ -4,6 +4,13 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
+use crate::output::{Format, json};
+
+/// Exit code of what was typed or configured wrong.
+pub const USAGE: u8 = 2;
+
 /// How a command ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -61,7 +68,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::No(_) | Self::File { .. } | Self::Output(_) | Self::Interrupted => 1,
-            Self::Usage(_) | Self::Config(_) => 2,
+            Self::Usage(_) | Self::Config(_) => USAGE,
             Self::Timeout(_) => 3,
             Self::Unreachable(_) => 4,
         }
@@ -77,9 +84,37 @@ impl From<Verdict> for ExitCode {
     }
 }
 
+/// What goes wrong, for programs: one line on standard error.
+#[derive(Serialize)]
+struct ErrorLine<'m> {
+    /// The kind of failure in a word.
+    error: &'static str,
+    message: &'m str,
+    exit_code: u8,
+}
+
+/// The word for an exit code that is not 0.
+fn word(code: u8) -> &'static str {
+    match code {
+        USAGE => "usage",
+        3 => "timeout",
+        4 => "unreachable",
+        _ => "no",
+    }
+}
+
+/// An error on standard error: a sentence for people, a JSON object on one line for programs.
+#[must_use]
+pub fn error_text(message: &str, code: u8, format: Format) -> String {
+    match format {
+        Format::Human => format!("shoalctl: {message}"),
+        Format::Json => json::line(&ErrorLine { error: word(code), message, exit_code: code }),
+    }
+}
+
 /// Ends the process: says why on standard error, with every cause, and gives the exit code.
 #[must_use]
-pub fn conclude(result: Result<Verdict, Failure>) -> ExitCode {
+pub fn conclude(result: Result<Verdict, Failure>, format: Format) -> ExitCode {
     match result {
         Ok(verdict) => verdict.into(),
         Err(failure) => {
@@ -88,8 +123,24 @@ pub fn conclude(result: Result<Verdict, Failure>) -> ExitCode {
             if matches!(&failure, Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
                 return ExitCode::from(code);
             }
-            eprintln!("shoalctl: {:#}", anyhow::Error::from(failure));
+            eprintln!("{}", error_text(&format!("{:#}", anyhow::Error::from(failure)), code, format));
             ExitCode::from(code)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_sentence_or_an_object_on_one_line() {
+        let message = "no cluster\nin \"x\"";
+        assert_eq!(error_text(message, 4, Format::Human), "shoalctl: no cluster\nin \"x\"");
+        let line = error_text(message, 4, Format::Json);
+        assert!(!line.contains('\n'), "{line}");
+        let value: serde_json::Value = serde_json::from_str(&line).expect("an object");
+        assert_eq!(value, serde_json::json!({"error": "unreachable", "message": message, "exit_code": 4}));
+        assert_eq!([1, 2, 3].map(word), ["no", "usage", "timeout"]);
     }
 }

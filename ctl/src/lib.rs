@@ -20,11 +20,28 @@ use clap::Parser;
 /// The whole program: what `shoalctl` is, wherever it is linked. It re-executes itself as the daemons of local clusters.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
     match cli.verb {
         cli::Verb::Daemon(role) => be_a_daemon(role.into_role()),
-        verb => failure::conclude(commands::run(verb, &cli.global)),
+        verb => failure::conclude(commands::run(verb, &cli.global), cli.global.format()),
     }
+}
+
+/// A command line that means nothing, or that asks for help.
+fn misread(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if error.use_stderr() && wants_json {
+        let text = error.render().to_string();
+        let message = text.trim().trim_start_matches("error: ");
+        eprintln!("{}", failure::error_text(message, failure::USAGE, output::Format::Json));
+    } else {
+        // It fails only if nobody listens.
+        let _ = error.print();
+    }
+    ExitCode::from(error.exit_code() as u8)
 }
 
 fn be_a_daemon(role: shoal_daemon::Role) -> ExitCode {

@@ -39,7 +39,7 @@ pub const STATE_KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// Nobody hashed part of the state.
-    #[error("{kind:?} of {block} is not complete: nobody reported {missing}")]
+    #[error("{kind} of {block} is not complete: nobody reported {missing}")]
     Missing {
         /// Whose space.
         block: BlockId,
@@ -49,7 +49,7 @@ pub enum DigestError {
         missing: IntervalSet,
     },
     /// Two holders of the same elements hold different bits.
-    #[error("{kind:?} of {block}, elements {segment}: one holder reports {one}, another {other}")]
+    #[error("{kind} of {block}, elements {segment}: one holder reports {one}, another {other}")]
     Conflict {
         /// Whose space.
         block: BlockId,
@@ -63,7 +63,7 @@ pub enum DigestError {
         other: Digest,
     },
     /// A report does not have one hash a segment.
-    #[error("{kind:?} of {block}, elements {interval}: {found} hashes for {expected} segments")]
+    #[error("{kind} of {block}, elements {interval}: {found} hashes for {expected} segments")]
     Malformed {
         /// Whose space.
         block: BlockId,

@@ -98,6 +98,17 @@ pub enum Kind {
     Moment2,
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Weight => "weight",
+            Self::Grad => "grad",
+            Self::Moment1 => "moment1",
+            Self::Moment2 => "moment2",
+        })
+    }
+}
+
 /// A separately accumulated contribution to a block's gradient; each goes through the lane tree on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GradUnit {

@@ -1,5 +1,6 @@
 //! Facts go into a job's engine; what it says is carried out, in order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,18 +165,33 @@ impl Coordinator {
                 }
             },
             NodeOrder::Chaos(name, chaos, reply) => {
-                let job = chaos.job();
-                let answer = match (self.members.find(&name), self.jobs.contains_key(&job)) {
-                    (Some(node), true) => {
-                        self.tell(node, ToWorker::Chaos(chaos));
-                        Ok(())
-                    }
-                    (None, true | false) => Err(RequestError::NoNode(name)),
-                    (Some(_), false) => Err(RequestError::NoJob(job)),
-                };
-                let _ = reply.send(answer);
+                let answer = self.seat_on(chaos.job(), &name);
+                if let Ok(node) = answer {
+                    self.tell(node, ToWorker::Chaos(chaos));
+                }
+                let _ = reply.send(answer.map(|_| ()));
             }
         }
         Ok(())
+    }
+
+    /// The living node of this name, if it computes for the job.
+    fn seat_on(&self, id: JobId, name: &str) -> Result<NodeId, RequestError> {
+        let entry = self.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
+        let node = self.members.find(name).ok_or_else(|| RequestError::NoNode(name.to_owned()))?;
+        let seats: BTreeSet<NodeId> =
+            entry.engine.plan().into_iter().flat_map(|plan| plan.seats().map(|(_, node)| node)).collect();
+        if entry.has_ended() || seats.is_empty() {
+            let state = if entry.has_ended() { "is over" } else { "has no plan yet" };
+            return Err(RequestError::Refused(format!("{id} {state}, so no stage of it computes anywhere")));
+        }
+        if !seats.contains(&node) {
+            let names: Vec<String> = seats.into_iter().map(|node| self.name(node)).collect();
+            return Err(RequestError::Refused(format!(
+                "{name} computes no stage of {id}; these do: {}",
+                names.join(", ")
+            )));
+        }
+        Ok(node)
     }
 }

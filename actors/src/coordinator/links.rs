@@ -153,7 +153,8 @@ impl Coordinator {
 
     /// A node is gone for good.
     pub(super) fn lost(&mut self, node: NodeId, cause: LossCause) -> Result<(), JournalError> {
-        if !self.members.lose(node) {
+        let now = self.now();
+        if !self.members.lose(now, node) {
             return Ok(());
         }
         self.asks.forget(node);

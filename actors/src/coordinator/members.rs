@@ -19,6 +19,9 @@ pub struct Patience {
     pub lost: u64,
 }
 
+/// Milliseconds for which a node that is gone is still shown.
+pub(super) const GONE_SHOWN_MS: u64 = 600_000;
+
 /// Milliseconds between two heartbeats of a worker.
 pub const HEARTBEAT_MS: u64 = 100;
 
@@ -54,8 +57,8 @@ enum Presence {
     Here { heard: Millis },
     /// The link broke while the process lived.
     Apart { since: Millis },
-    /// Lost or left.
-    Gone,
+    /// Lost or left, at that time.
+    Gone { since: Millis },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +83,12 @@ impl Members {
 
     /// Whether a process that had this id may have it again.
     pub(super) fn may_return(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_none_or(|member| member.presence != Presence::Gone)
+        self.nodes.get(&node).is_none_or(Member::is_living)
     }
 
     /// The living node of this name, or with this id as its name.
     pub(super) fn find(&self, name: &str) -> Option<NodeId> {
-        let mut living = self.nodes.iter().filter(|(_, member)| member.presence != Presence::Gone);
+        let mut living = self.nodes.iter().filter(|(_, member)| member.is_living());
         living.find(|(node, m)| m.introduction.name == name || node.to_string() == name).map(|(node, _)| *node)
     }
 
@@ -120,17 +123,17 @@ impl Members {
     /// The link broke though the process lives.
     pub(super) fn part(&mut self, now: Millis, node: NodeId) {
         if let Some(member) = self.nodes.get_mut(&node)
-            && member.presence != Presence::Gone
+            && member.is_living()
         {
             member.presence = Presence::Apart { since: now };
         }
     }
 
     /// It is lost or has left; false if that was known.
-    pub(super) fn lose(&mut self, node: NodeId) -> bool {
+    pub(super) fn lose(&mut self, now: Millis, node: NodeId) -> bool {
         match self.nodes.get_mut(&node) {
-            Some(member) if member.presence != Presence::Gone => {
-                member.presence = Presence::Gone;
+            Some(member) if member.is_living() => {
+                member.presence = Presence::Gone { since: now };
                 member.used_bytes = 0;
                 true
             }
@@ -141,7 +144,7 @@ impl Members {
     /// It wishes to leave; false if that was known or it is gone.
     pub(super) fn leave(&mut self, node: NodeId) -> bool {
         match self.nodes.get_mut(&node) {
-            Some(member) if member.presence != Presence::Gone && member.wish == Wish::Stay => {
+            Some(member) if member.is_living() && member.wish == Wish::Stay => {
                 member.wish = Wish::Leave;
                 true
             }
@@ -174,7 +177,7 @@ impl Members {
 
     /// Living nodes with what they offer, leaving ones left out.
     pub(super) fn offers(&self) -> Vec<(NodeId, Offer)> {
-        let staying = self.nodes.iter().filter(|(_, m)| m.presence != Presence::Gone && m.wish == Wish::Stay);
+        let staying = self.nodes.iter().filter(|(_, m)| m.is_living() && m.wish == Wish::Stay);
         staying.map(|(node, member)| (*node, member.offer())).collect()
     }
 
@@ -186,7 +189,7 @@ impl Members {
 
     /// Everyone living, for everyone else.
     pub(super) fn peers(&self) -> Vec<Peer> {
-        let living = self.nodes.iter().filter(|(_, m)| m.presence != Presence::Gone);
+        let living = self.nodes.iter().filter(|(_, m)| m.is_living());
         let peer = |(node, member): (&NodeId, &Member)| {
             let Introduction { name, address, .. } = &member.introduction;
             Peer { node: *node, name: name.clone(), address: *address }
@@ -198,18 +201,25 @@ impl Members {
         self.nodes.get_mut(&node)
     }
 
-    /// What `nodes` shows: the newest process of every name.
+    /// What `nodes` shows: the newest process of every name, unless it is gone for long. `w2` comes before `w10`.
     pub(super) fn infos(&self, now: Millis) -> Vec<NodeInfo> {
-        let mut newest: BTreeMap<&str, NodeInfo> = BTreeMap::new();
-        for member in self.nodes.values() {
-            newest.insert(&member.introduction.name, self.info(now, member));
+        let mut newest = BTreeMap::new();
+        for (node, member) in &self.nodes {
+            let name = &member.introduction.name;
+            let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            let number: Option<u64> = name[stem.len()..].parse().ok();
+            newest.insert((stem, number, name), (*node, member));
         }
-        newest.into_values().collect()
+        let shown = newest.into_values().filter(|(_, member)| match member.presence {
+            Presence::Gone { since } => now.0.saturating_sub(since.0) < GONE_SHOWN_MS,
+            Presence::Here { .. } | Presence::Apart { .. } => true,
+        });
+        shown.map(|(node, member)| self.info(now, node, member)).collect()
     }
 
-    fn info(&self, now: Millis, member: &Member) -> NodeInfo {
+    fn info(&self, now: Millis, node: NodeId, member: &Member) -> NodeInfo {
         let state = match (member.presence, member.wish) {
-            (Presence::Gone, _) => NodeState::Gone,
+            (Presence::Gone { .. }, _) => NodeState::Gone,
             (Presence::Apart { .. }, _) => NodeState::Suspect,
             (Presence::Here { heard }, _) if now.0.saturating_sub(heard.0) >= self.patience.suspect => {
                 NodeState::Suspect
@@ -219,6 +229,7 @@ impl Members {
         };
         NodeInfo {
             node: member.introduction.name.clone(),
+            id: node.to_string(),
             pid: member.introduction.pid,
             role: vec!["worker".to_owned()],
             address: member.introduction.address.to_string(),
@@ -230,6 +241,13 @@ impl Members {
 }
 
 impl Member {
+    fn is_living(&self) -> bool {
+        match self.presence {
+            Presence::Here { .. } | Presence::Apart { .. } => true,
+            Presence::Gone { .. } => false,
+        }
+    }
+
     /// What it brings.
     pub(super) fn offer(&self) -> Offer {
         Offer {

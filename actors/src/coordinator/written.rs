@@ -21,7 +21,7 @@ pub struct Catalogue {
 pub enum CatalogueError {
     /// Nobody reachable has written some elements.
     #[error(
-        "elements from {at} of {kind:?} of block {block} at step {step} are written on no node that is here; \
+        "elements from {at} of {kind} of block {block} at step {step} are written on no node that is here; \
          start the node that has them, or write the state again"
     )]
     Missing {

@@ -42,7 +42,7 @@ pub enum WrittenError {
         job: JobId,
     },
     /// The elements are not here.
-    #[error("{kind:?} {block} {interval} of {job} at step {step} is not written here")]
+    #[error("{kind} {block} {interval} of {job} at step {step} is not written here")]
     NotHere {
         /// Of this job.
         job: JobId,

@@ -13,6 +13,9 @@ pub const VERSION: u16 = 1;
 pub struct NodeInfo {
     /// Operator's name.
     pub node: String,
+    /// Id of the process that has the name now; a process that starts again gets another.
+    #[serde(default)]
+    pub id: String,
     /// Process that holds tensors.
     pub pid: u32,
     /// `["worker"]`.
@@ -174,7 +177,7 @@ pub struct ApiError {
 /// One node's part of `report JOB`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Node id.
+    /// Node's name.
     pub node: String,
     /// One entry a device.
     pub devices: Vec<DeviceReport>,
@@ -234,7 +237,7 @@ pub struct CallLine {
 /// Traffic to one peer for one purpose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficLine {
-    /// Peer's node id, or `coordinator`.
+    /// Peer's name, or `coordinator`.
     pub peer: String,
     /// One word.
     pub purpose: String,

@@ -127,7 +127,8 @@ const REFUSED: [(&str, &str, &str); 26] = [
     (
         "steps = 200",
         "steps = 200\nmicro_batch = 64",
-        "small.toml:12: `train.micro_batch` is 64; allowed: a whole number from 1 to 32",
+        "small.toml:12: `train.micro_batch` is 64; allowed: a whole number from 1 to 32 (train.global_batch is 32, and \
+         micro_batch x model.context = 16 may be 131072 tokens)",
     ),
     (
         "steps = 200",

@@ -43,6 +43,23 @@ impl FromStr for AtCommit {
     }
 }
 
+/// A job's id.
+pub(super) fn job_id(text: &str) -> Result<String, String> {
+    match text.strip_prefix('j').and_then(|digits| digits.parse::<u64>().ok()) {
+        Some(number) if text == format!("j{number}") => Ok(text.to_owned()),
+        Some(_) | None => Err("jobs are called j1, j2 and so on; `shoalctl list` names them".to_owned()),
+    }
+}
+
+/// A worker's name.
+pub(super) fn node_name(text: &str) -> Result<String, String> {
+    if shoal_config::node::is_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("no worker can be called so; `shoalctl nodes` names them".to_owned())
+    }
+}
+
 fn step(text: &str) -> Option<u64> {
     text.strip_prefix("step=")?.parse().ok().filter(|step| *step > 0)
 }

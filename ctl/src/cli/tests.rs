@@ -18,10 +18,10 @@ fn the_command_line_is_well_formed() {
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
 const MEANT: [(&str, &str); 20] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
-    ("up --nodes 4", "Up(Up { nodes: 4, memory: Bytes(2147483648), threads: 1, http_port: 0, timeout: 30s })"),
+    ("up --nodes 4", "Up(Up { nodes: 4, memory: None, threads: None, http_port: None, timeout: 30s })"),
     (
         "up --nodes 2 --memory 512MiB --threads 2 --timeout 5s",
-        "Up(Up { nodes: 2, memory: Bytes(536870912), threads: 2, http_port: 0, timeout: 5s })",
+        "Up(Up { nodes: 2, memory: Some(Bytes(536870912)), threads: Some(2), http_port: None, timeout: 5s })",
     ),
     ("down", "Down"),
     ("submit a.toml", r#"Submit(Submit { file: "a.toml", again: false, no_wait: false })"#),
@@ -75,6 +75,11 @@ fn nonsense_is_refused_with_what_is_allowed() {
         ("pause j1 --at 3", "step=K"),
         ("up --nodes 4 --memory 2", "with its unit"),
         ("up --nodes many", "invalid digit"),
+        ("up --nodes 1 --memory 99999999999GiB", "up to 1EiB"),
+        ("status 1", "jobs are called j1"),
+        ("status j01", "jobs are called j1"),
+        ("events j1/../j2", "jobs are called j1"),
+        ("drain ../w1", "no worker can be called so"),
         ("export j1", "--to"),
         ("export j1 --to a --state b", "cannot be used with"),
         ("demo --nodes 1", "2..=16"),
@@ -85,6 +90,12 @@ fn nonsense_is_refused_with_what_is_allowed() {
         assert_eq!(error.exit_code(), 2, "{line}");
         assert!(error.to_string().contains(says), "{line}: {error}");
     }
+}
+
+#[test]
+fn an_empty_word_is_no_job() {
+    let error = Cli::try_parse_from(["shoalctl", "status", ""]).expect_err("no job");
+    assert!(error.exit_code() == 2 && error.to_string().contains("jobs are called j1"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use crate::failure::Failure;
 pub struct LocalCluster {
     paths: ClusterDir,
 }
+
+/// Between two looks at a lock that somebody else holds.
+const RETRY: Duration = Duration::from_millis(30);
 
 /// Held while one command starts or stops processes of a cluster.
 #[derive(Debug)]
@@ -54,8 +58,8 @@ impl LocalCluster {
     /// Makes the directory if it is not there, and refuses one that holds something else.
     ///
     /// # Errors
-    /// If it is not empty and no cluster, cannot be made, or another command is at work in it.
-    pub fn claim(&self) -> Result<Claim, Failure> {
+    /// If it is not empty and no cluster, cannot be made, or another command is at work in it for longer than `patience`.
+    pub fn claim(&self, patience: Duration) -> Result<Claim, Failure> {
         match fs::read_dir(self.root()) {
             Ok(mut entries) => {
                 if !self.is_cluster() && entries.next().is_some() && !self.pids().is_dir() {
@@ -72,12 +76,21 @@ impl LocalCluster {
         fs::create_dir_all(&pids).map_err(Failure::file("create", &pids))?;
         let lock = pids.join("up.lock");
         let file = OpenOptions::new().create(true).append(true).open(&lock).map_err(Failure::file("open", &lock))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::No(format!(
-                "another shoalctl is starting or stopping processes in {}; try again when it is done",
-                self.root().display()
-            ))
-        })?;
+        let give_up = Instant::now() + patience;
+        let mut told = false;
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() >= give_up {
+                return Err(Failure::Timeout(format!(
+                    "another shoalctl is starting or stopping processes in {} and was waited for {patience:?}; try again \
+                     when it is done",
+                    self.root().display()
+                )));
+            }
+            if !std::mem::replace(&mut told, true) {
+                eprintln!("shoalctl: another shoalctl is at work in {}; waiting for it", self.root().display());
+            }
+            std::thread::sleep(RETRY);
+        }
         Ok(Claim { _file: file })
     }
 
@@ -187,7 +200,7 @@ mod tests {
     fn a_directory_of_something_else_is_refused() {
         let dir = tempfile::tempdir().expect("temp dir");
         fs::write(dir.path().join("thesis.txt"), "precious").expect("write");
-        let error = LocalCluster::new(dir.path()).expect("path").claim().expect_err("not a cluster");
+        let error = LocalCluster::new(dir.path()).expect("path").claim(Duration::ZERO).expect_err("not a cluster");
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("not empty and not a cluster directory"), "{error}");
         assert!(!dir.path().join("pids").exists(), "nothing is touched");
@@ -197,10 +210,14 @@ mod tests {
     fn one_command_at_a_time() {
         let dir = tempfile::tempdir().expect("temp dir");
         let cluster = LocalCluster::new(&dir.path().join("new")).expect("path");
-        let claim = cluster.claim().expect("first claim");
-        assert!(cluster.claim().expect_err("second claim").to_string().contains("another shoalctl"));
+        let claim = cluster.claim(Duration::ZERO).expect("first claim");
+        assert!(cluster.claim(Duration::ZERO).expect_err("second claim").to_string().contains("another shoalctl"));
+        let waiting = std::thread::spawn({
+            let cluster = cluster.clone();
+            move || cluster.claim(Duration::from_secs(60)).map(drop)
+        });
         drop(claim);
-        cluster.claim().expect("claim after release");
+        waiting.join().expect("no panic").expect("claim after release");
     }
 
     #[test]
@@ -217,7 +234,7 @@ mod tests {
     fn records_come_back_and_can_be_dropped() {
         let dir = tempfile::tempdir().expect("temp dir");
         let cluster = LocalCluster::new(dir.path()).expect("path");
-        let _claim = cluster.claim().expect("claim");
+        let _claim = cluster.claim(Duration::ZERO).expect("claim");
         let started = Started { name: "w1".into(), process: Process::this() };
         cluster.record(&started).expect("record");
         assert_eq!(cluster.started().expect("records"), [started]);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use shoal_config::Bytes;
-use shoal_config::node::NodeSpec;
+use shoal_config::node::{self, NodeSpec};
 use shoal_wire::api::{NodeInfo, NodeState};
 
 use super::dir::{COORDINATOR, LocalCluster, Started};
@@ -25,11 +25,11 @@ pub struct Wanted {
     /// Live workers.
     pub nodes: u32,
     /// Arena budget of a worker that is started.
-    pub memory: Bytes,
+    pub memory: Option<Bytes>,
     /// Compute threads of a worker that is started.
-    pub threads: u32,
+    pub threads: Option<u32>,
     /// HTTP port of a coordinator that is started, 0 for any.
-    pub http_port: u16,
+    pub http_port: Option<u16>,
     /// Deadline for everything.
     pub timeout: Duration,
 }
@@ -41,8 +41,16 @@ pub struct Raised {
     pub dir: String,
     /// The respawner that keeps a coordinator alive.
     pub coordinator_pid: u32,
+    /// Address of the HTTP interface.
+    pub http: String,
+    /// Address of the page for people.
+    pub page: String,
+    /// Live workers asked for.
+    pub wanted: u32,
     /// Workers started by this call.
     pub started: Vec<String>,
+    /// What was asked for and not done, and why.
+    pub notes: Vec<String>,
     /// All live workers.
     pub nodes: Vec<NodeInfo>,
 }
@@ -54,11 +62,11 @@ pub struct Raised {
 /// If the directory is of something else, a port is taken, a daemon ends or is not ready in time; the end of its log is
 /// part of the message.
 pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
-    let _claim = dir.claim()?;
     let give_up = Instant::now() + wanted.timeout;
+    let _claim = dir.claim(wanted.timeout)?;
     identity::make_cluster(dir)?;
     let client = Client::new(dir.root());
-    let coordinator = coordinator(dir, program, wanted.http_port)?;
+    let coordinator = coordinator(dir, program, wanted.http_port.unwrap_or(0))?;
     let present = wait(dir, &[&coordinator], give_up, "the coordinator does not answer", || client.nodes().ok())?;
     let live = live(dir, &present)?;
     let names = dir.fresh_names((wanted.nodes as usize).saturating_sub(live.len()));
@@ -75,12 +83,49 @@ pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Rais
         let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
         (ready == expected.len()).then_some(nodes)
     })?;
+    let (http, page) = client.addresses()?;
+    let settings = live.iter().filter_map(|name| node::read(&dir.node_file(name)).ok()).collect::<Vec<_>>();
     Ok(Raised {
         dir: dir.root().display().to_string(),
         coordinator_pid: coordinator.process.pid,
+        notes: notes(wanted, live.len(), &settings, &http),
+        http,
+        page,
+        wanted: wanted.nodes,
         started: names,
         nodes,
     })
+}
+
+/// What of `wanted` is not so, because what runs is left alone.
+fn notes(wanted: &Wanted, running: usize, settings: &[NodeSpec], http: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    let asked = wanted.nodes as usize;
+    if running > asked {
+        notes.push(format!(
+            "{running} workers run and {asked} were asked for: none was stopped; `shoalctl drain NODE` or `down` stops them"
+        ));
+    }
+    let mut differ = |option: &str, asked: String, names: Vec<&str>| {
+        if !names.is_empty() {
+            let names = names.join(", ");
+            notes
+                .push(format!("{option} {asked} is not what {names} run with: it counts for workers that are started"));
+        }
+    };
+    let named = |other: &dyn Fn(&NodeSpec) -> bool| {
+        settings.iter().filter(|spec| other(spec)).map(|spec| spec.name.as_str()).collect()
+    };
+    if let Some(memory) = wanted.memory {
+        differ("--memory", memory.exact(), named(&|spec| spec.memory != memory));
+    }
+    if let Some(threads) = wanted.threads {
+        differ("--threads", threads.to_string(), named(&|spec| spec.threads != threads));
+    }
+    if let Some(port) = wanted.http_port.filter(|port| *port != 0 && !http.ends_with(&format!(":{port}"))) {
+        notes.push(format!("--http-port {port} is not {http}, where the running coordinator serves; `down` first"));
+    }
+    notes
 }
 
 /// The living respawner, or a new one.
@@ -114,8 +159,8 @@ fn worker(dir: &LocalCluster, program: &Path, name: &str, wanted: &Wanted) -> Re
         name: name.to_owned(),
         listen: ([127, 0, 0, 1], 0).into(),
         join: None,
-        memory: wanted.memory,
-        threads: wanted.threads,
+        memory: wanted.memory.unwrap_or(node::DEFAULT_MEMORY),
+        threads: wanted.threads.unwrap_or(1),
         data_dir: dir.node(name).join("data"),
     })?;
     identity::make_node(dir, name)?;
@@ -185,9 +230,38 @@ fn wait<T>(
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_was_asked_for_and_not_done_is_said() {
+        let spec = |name: &str, memory, threads| NodeSpec {
+            name: name.to_owned(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            join: None,
+            memory,
+            threads,
+            data_dir: "/data".into(),
+        };
+        let settings = [spec("w1", Bytes(2 << 30), 1), spec("w2", Bytes(1 << 30), 1)];
+        let silent = Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: LOOK };
+        assert_eq!(notes(&silent, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
+        let as_it_is = Wanted { threads: Some(1), http_port: Some(80), ..silent };
+        assert_eq!(notes(&as_it_is, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
+        let other = Wanted { nodes: 1, memory: Some(Bytes(1 << 30)), threads: Some(3), http_port: Some(81), ..silent };
+        let said = notes(&other, 2, &settings, "http://127.0.0.1:80");
+        for (note, words) in said.iter().zip([
+            "2 workers run and 1 were asked for: none was stopped",
+            "--memory 1GiB is not what w1 run with",
+            "--threads 3 is not what w1, w2 run with",
+            "--http-port 81 is not http://127.0.0.1:80",
+        ]) {
+            assert!(note.starts_with(words), "{note}");
+        }
+        assert_eq!(said.len(), 4);
+    }
+
     fn node(name: &str, state: NodeState) -> NodeInfo {
         NodeInfo {
             node: name.to_owned(),
+            id: String::new(),
             pid: 1,
             role: vec!["worker".to_owned()],
             address: "127.0.0.1:1".to_owned(),

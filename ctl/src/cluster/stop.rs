@@ -10,6 +10,8 @@ use super::process::{Process, wait_for_end};
 use crate::client::Client;
 use crate::failure::Failure;
 
+/// For another command that starts or stops something.
+const CLAIM: Duration = Duration::from_secs(60);
 /// For a shutdown on request, and again for one on SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 /// For a worker to hand over what it holds, once the coordinator is gone or does not answer.
@@ -31,7 +33,7 @@ pub struct Stopped {
 /// # Errors
 /// If records cannot be read, or a process does not end even so.
 pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
-    let _claim = dir.claim()?;
+    let _claim = dir.claim(CLAIM)?;
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
     // The respawner's child is not recorded; it must not outlive its parent.
@@ -72,7 +74,7 @@ mod tests {
     fn only_what_was_started_here_is_ended() {
         let dir = tempfile::tempdir().expect("temp dir");
         let cluster = LocalCluster::new(&dir.path().join("c")).expect("path");
-        let claim = cluster.claim().expect("claim");
+        let claim = cluster.claim(CLAIM).expect("claim");
         let shell = |script: &str| {
             let log = dir.path().join("log");
             process::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], &log).expect("start a shell")

@@ -25,6 +25,10 @@ struct Exported {
 
 pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
     let (client, job) = (&context.client, &args.job);
+    let target = args.target.to.as_deref().or(args.target.state.as_deref());
+    if let Some(file) = target.filter(|path| path.exists() && !path.is_dir()) {
+        return Err(Failure::Usage(format!("{} is a file; an export takes a directory", file.display())));
+    }
     let written = client.write(job, args.at.map(|at| at.0), args.timeout)?;
     let (dir, recomputed) = match (&args.target.to, &args.target.state) {
         (Some(dir), _) => {

@@ -1,5 +1,7 @@
 //! `init`: certificates for a cluster that somebody else will start.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use shoal_config::Bytes;
 use shoal_config::node::{self, NodeSpec};
@@ -9,6 +11,9 @@ use crate::cli::Init;
 use crate::cluster::identity;
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
+
+/// For another command that starts or stops something.
+const CLAIM: Duration = Duration::from_secs(60);
 
 #[derive(Serialize)]
 struct Made {
@@ -29,7 +34,7 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
             context.dir.node(name).display()
         )));
     }
-    let _claim = context.dir.claim()?;
+    let _claim = context.dir.claim(CLAIM)?;
     let cluster = identity::make_cluster(&context.dir)?;
     for name in &args.nodes {
         context.dir.write_node(&NodeSpec {

@@ -1,5 +1,7 @@
 //! `up`: start a local cluster, or bring its live workers back to N.
 
+use shoal_config::node::LEAST_MEMORY;
+
 use super::Context;
 use crate::cli::Up;
 use crate::cluster::{Raised, Wanted, raise};
@@ -7,6 +9,13 @@ use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 
 pub(super) fn run(context: &Context, args: &Up) -> Result<Verdict, Failure> {
+    if let Some(memory) = args.memory.filter(|memory| *memory < LEAST_MEMORY) {
+        return Err(Failure::Usage(format!(
+            "--memory {} is too little for a worker; allowed: at least {}",
+            memory.exact(),
+            LEAST_MEMORY.exact()
+        )));
+    }
     let program = std::env::current_exe().map_err(Failure::file("find", "shoalctl"))?;
     let wanted = Wanted {
         nodes: args.nodes,
@@ -22,10 +31,17 @@ pub(super) fn run(context: &Context, args: &Up) -> Result<Verdict, Failure> {
 impl Show for Raised {
     fn show(&self) -> String {
         let started = if self.started.is_empty() {
-            "all workers were there already".to_owned()
+            format!("no worker was started: {} run, {} were asked for", self.nodes.len(), self.wanted)
         } else {
             format!("started {}", self.started.join(", "))
         };
-        format!("cluster in {}, coordinator pid {}: {started}\n{}", self.dir, self.coordinator_pid, self.nodes.show())
+        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!(
+            "cluster in {}, coordinator pid {}: {started}\n{notes}status page {}\n{}",
+            self.dir,
+            self.coordinator_pid,
+            self.page,
+            self.nodes.show()
+        )
     }
 }

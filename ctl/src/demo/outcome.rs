@@ -28,7 +28,7 @@ pub struct Undisturbed {
     pub state_blake3: String,
 }
 
-/// The run that lost a worker and gained one.
+/// What a run came to, whatever happened to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disturbed {
     /// Mean loss of the last step.

@@ -9,6 +9,7 @@ use shoal_wire::api::{JobState, JobStatus, RedundancyState};
 use super::audit;
 use super::disturbance::{Disturbance, Kill};
 use super::interrupt::Interrupt;
+use super::outcome::Disturbed;
 use super::stage::Stage;
 use crate::failure::Failure;
 use crate::output::table::word;
@@ -32,20 +33,8 @@ pub struct Run<'a> {
 /// A job that is done.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Mean loss of the last step.
-    pub final_loss: f64,
-    /// Digest of the final state.
-    pub state_blake3: String,
-    /// Workers killed.
-    pub kills: u32,
-    /// Workers that joined the job after it had started.
-    pub joins: u32,
-    /// For each kill, milliseconds from the signal to the next commit.
-    pub recovery_ms: Vec<u64>,
-    /// As the job reports it.
-    pub steps_lost: u64,
-    /// As the job reports it.
-    pub steps_redone: u64,
+    /// What it came to.
+    pub result: Disturbed,
     /// As the ledger shows it.
     pub samples_exactly_once: bool,
 }
@@ -96,7 +85,7 @@ impl<'a> Run<'a> {
         let ledger = self.stage.client.ledger(&self.job)?;
         let job = self.stage.client.job(&self.job)?;
         let final_loss = ledger.last().map(|line| line.mean_loss);
-        Ok(Finished {
+        let result = Disturbed {
             final_loss: final_loss.ok_or_else(|| Failure::No(format!("{} is done without a step", self.job)))?,
             state_blake3: self.stage.client.digest(&self.job, None, DIGEST)?.state_blake3,
             kills: kills.len() as u32,
@@ -104,8 +93,8 @@ impl<'a> Run<'a> {
             recovery_ms: kills.iter().filter_map(|kill| kill.recovery_ms(&ledger)).collect(),
             steps_lost: last.steps_lost,
             steps_redone: last.steps_redone,
-            samples_exactly_once: audit::samples_exactly_once(&job, &ledger),
-        })
+        };
+        Ok(Finished { result, samples_exactly_once: audit::samples_exactly_once(&job, &ledger) })
     }
 
     /// Looks at the job until `until`, drawing its progress.

@@ -58,7 +58,7 @@ impl Stage {
     /// # Errors
     /// As [`raise`].
     pub fn raise(&self) -> Result<Raised, Failure> {
-        let wanted = Wanted { nodes: self.nodes, memory: MEMORY, threads: 1, http_port: 0, timeout: READY };
+        let wanted = Wanted { nodes: self.nodes, memory: Some(MEMORY), threads: None, http_port: None, timeout: READY };
         raise(&self.dir, &self.program, &wanted)
     }
 

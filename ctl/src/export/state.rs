@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub fn export(client: &Client, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
     for kind in STATE_KINDS {
         for block in &table.blocks {
-            let path = format!("jobs/{job}/state/{step}/{}/{}", block.id.0, tensors::kind_name(kind));
+            let path = format!("jobs/{job}/state/{step}/{}/{}", block.id.0, kind);
             tensors::write(dir, block, kind, client.download(&path)?)?;
         }
     }

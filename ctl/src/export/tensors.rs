@@ -18,21 +18,10 @@ use crate::failure::Failure;
 /// Bytes of an element.
 const F32: u64 = 4;
 
-/// Name of a kind in file and tensor names, and in the HTTP interface.
-#[must_use]
-pub fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Weight => "weight",
-        Kind::Grad => "grad",
-        Kind::Moment1 => "moment1",
-        Kind::Moment2 => "moment2",
-    }
-}
-
 /// Name of the file of a block and kind.
 #[must_use]
 pub fn file_name(block: &BlockTable, kind: Kind) -> String {
-    format!("block{:03}.{}.safetensors", block.id.0, kind_name(kind))
+    format!("block{:03}.{}.safetensors", block.id.0, kind)
 }
 
 /// Copies a block's space from `space` (little-endian f32, gaps included) into its file, without the gaps.
@@ -89,7 +78,7 @@ fn header(block: &BlockTable, kind: Kind) -> Vec<u8> {
     let mut at = 0;
     for param in &block.params {
         let end = at + param.interval.len() * F32;
-        let name = format!("{}.{}", kind_name(kind), param.name);
+        let name = format!("{}.{}", kind, param.name);
         tensors.insert(name, json!({"dtype": "F32", "shape": param.shape, "data_offsets": [at, end]}));
         at = end;
     }

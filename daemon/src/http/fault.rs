@@ -7,6 +7,7 @@ use shoal_actors::chain;
 use shoal_actors::coordinator::RequestError;
 use shoal_actors::coordinator::written::CatalogueError;
 use shoal_plan::digest::DigestError;
+use shoal_plan::ids::JobId;
 use shoal_wire::api::ApiError;
 
 /// Why a request is not answered as asked.
@@ -72,6 +73,21 @@ pub(super) enum Fault {
         /// In which words.
         said: String,
     },
+    /// A state that is gone.
+    #[error(
+        "{job} is at step {step}, and the state of step {at} was not written while it was there; possible are the steps \
+         from {step} to {steps}, and those that an export has written"
+    )]
+    Past {
+        /// The job.
+        job: JobId,
+        /// What was asked for.
+        at: u64,
+        /// Committed steps.
+        step: u64,
+        /// Steps in all.
+        steps: u64,
+    },
     /// No such route.
     #[error("there is no {method} {path}; this is version 1 of the interface")]
     NoRoute {
@@ -100,7 +116,7 @@ impl Fault {
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::Library { status, .. } => (*status, "malformed"),
             Self::Written(CatalogueError::Missing { .. }) => (StatusCode::CONFLICT, "not_written"),
-            Self::Digest { .. } => (StatusCode::CONFLICT, "not_written"),
+            Self::Digest { .. } | Self::Past { .. } => (StatusCode::CONFLICT, "not_written"),
             Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),
         }
     }

@@ -83,6 +83,7 @@ mod tests {
     fn labels_are_escaped_and_missing_values_left_out() {
         let node = NodeInfo {
             node: "a\"b".to_owned(),
+            id: "n1".to_owned(),
             pid: 1,
             role: vec!["worker".to_owned()],
             address: "127.0.0.1:1".to_owned(),

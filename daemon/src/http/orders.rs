@@ -54,7 +54,13 @@ pub(super) async fn write(
 async fn persist(app: &App, id: JobId, AtStep { at }: AtStep, mode: PersistMode) -> Result<Json<StateDigest>, Fault> {
     let status = app.read(|reply| Read::Status(id, reply)).await?;
     if matches!(status.state, JobState::Done) || at.is_some_and(|at| at < status.step) {
-        return written(app, id, at).await;
+        let past = |fault| match (fault, at) {
+            (Fault::Written(_) | Fault::Digest { .. }, Some(at)) if status.state != JobState::Done => {
+                Fault::Past { job: id, at, step: status.step, steps: status.steps }
+            }
+            (fault, _) => fault,
+        };
+        return written(app, id, at).await.map_err(past);
     }
     let order = Order::Persist { at, mode };
     match app.ask(STATE, |reply| CoordinatorMsg::Order(id, order, reply)).await {

@@ -63,3 +63,30 @@ fn unknown_jobs_are_named() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("j77"));
 }
+
+/// With --json an error is one object on standard error, whoever finds it, and standard output stays empty.
+#[test]
+fn errors_are_json_when_that_was_asked_for() {
+    let cluster = Cluster::new(env!("CARGO_BIN_EXE_shoalctl-under-test"));
+    let file = cluster.path().join("a-file");
+    fs::write(&file, "precious").expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["list"], 4, "unreachable"),
+        (&["status", ""], 2, "usage"),
+        (&["up", "--nodes", "1", "--memory", "1MiB"], 2, "usage"),
+        (&["submit", "no-such-file.toml"], 2, "usage"),
+        (&["nodes", "--dir", file], 2, "usage"),
+        (&["down"], 4, "unreachable"),
+    ];
+    for (args, code, word) in cases {
+        let output = cluster.run(&[args, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+        let error: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{args:?}: {e}: {said}"));
+        assert_eq!((&error["error"], &error["exit_code"]), (&word.into(), &code.into()), "{args:?}: {said}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{args:?}: {said}");
+    }
+    assert_eq!(fs::read_to_string(file).expect("there"), "precious");
+}

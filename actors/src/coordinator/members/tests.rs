@@ -34,8 +34,8 @@ fn late_is_suspect_then_overdue() {
     assert_eq!(states(&members, 1_000), [NodeState::Ready, NodeState::Suspect]);
     assert_eq!(members.overdue(Millis(4_999), 0), []);
     assert_eq!(members.overdue(Millis(5_000), 0), [B]);
-    assert!(members.lose(B));
-    assert!(!members.lose(B), "known");
+    assert!(members.lose(Millis(0), B));
+    assert!(!members.lose(Millis(0), B), "known");
     assert_eq!(states(&members, 5_000), [NodeState::Suspect, NodeState::Gone]);
     assert_eq!(members.overdue(Millis(5_899), 0), []);
     assert_eq!(members.overdue(Millis(5_900), 0), [A]);
@@ -68,7 +68,7 @@ fn a_broken_link_is_suspect_until_it_is_back_or_overdue() {
 #[test]
 fn gone_is_gone() {
     let mut members = two();
-    members.lose(A);
+    members.lose(Millis(0), A);
     members.part(Millis(1), A);
     members.heartbeat(Millis(1), A, 9);
     assert!(!members.may_return(A) && members.may_return(B) && members.may_return(NodeId(9)));
@@ -80,7 +80,7 @@ fn gone_is_gone() {
 #[test]
 fn a_restarted_process_takes_its_name_over() {
     let mut members = two();
-    members.lose(A);
+    members.lose(Millis(0), A);
     members.arrive(Millis(10), NodeId(3), introduction("a"));
     assert_eq!(states(&members, 10), [NodeState::Ready, NodeState::Ready]);
     assert_eq!((members.find("a"), members.find("n3"), members.find("n1")), (Some(NodeId(3)), Some(NodeId(3)), None));
@@ -95,4 +95,20 @@ fn one_who_wishes_to_leave_is_offered_no_more_and_said_to_have_left() {
     assert_eq!(states(&members, 0), [NodeState::Draining, NodeState::Ready]);
     assert_eq!(members.offers().iter().map(|(node, _)| *node).collect::<Vec<_>>(), [B]);
     assert_eq!(members.farewell(A), LossCause::Left);
+}
+
+#[test]
+fn names_are_listed_by_number_and_the_gone_only_for_a_while() {
+    let mut members = Members::new(Patience::default());
+    for (id, name) in [(1, "w10"), (2, "w2"), (3, "big"), (4, "w1")] {
+        members.arrive(Millis(0), NodeId(id), introduction(name));
+    }
+    let listed = |members: &Members, now| {
+        members.infos(Millis(now)).into_iter().map(|info| format!("{} {}", info.node, info.id)).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&members, 0), ["big n3", "w1 n4", "w2 n2", "w10 n1"]);
+    members.lose(Millis(1_000), NodeId(2));
+    assert_eq!(listed(&members, GONE_SHOWN_MS + 999).len(), 4);
+    assert_eq!(listed(&members, GONE_SHOWN_MS + 1_000), ["big n3", "w1 n4", "w10 n1"]);
+    assert!(!members.may_return(NodeId(2)), "it is not forgotten");
 }

@@ -6,6 +6,7 @@ use shoal_wire::api::{JobState, JobStatus, NodeInfo, NodeState, Redundancy, Redu
 pub(crate) fn node() -> NodeInfo {
     NodeInfo {
         node: "w1".into(),
+        id: "n1".into(),
         pid: 4711,
         role: vec!["worker".into()],
         address: "127.0.0.1:4000".into(),

@@ -85,7 +85,7 @@ fn decisions(nodes: &[NodeReport]) -> String {
 
 fn traffic(nodes: &[NodeReport]) -> String {
     table(
-        ["NODE", "PEER", "PURPOSE", "SENT", "MESSAGES", "RECEIVED", "MESSAGES"],
+        ["NODE", "PEER", "PURPOSE", "SENT", "MESSAGES SENT", "RECEIVED", "MESSAGES RECEIVED"],
         &[3, 4, 5, 6],
         nodes.iter().flat_map(|node| {
             node.traffic.iter().map(|line| {

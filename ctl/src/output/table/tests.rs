@@ -47,7 +47,7 @@ fn json_has_the_documented_keys() {
     let nodes: serde_json::Value = serde_json::from_str(&json::document(&[node()])).expect("a document");
     assert_eq!(
         nodes,
-        json!([{"node": "w1", "pid": 4711, "role": ["worker"], "address": "127.0.0.1:4000", "state": "ready",
+        json!([{"node": "w1", "id": "n1", "pid": 4711, "role": ["worker"], "address": "127.0.0.1:4000", "state": "ready",
                 "budget_bytes": 2_147_483_648_u64, "used_bytes": 3_145_728}])
     );
     let status: serde_json::Value = serde_json::from_str(&json::line(&status())).expect("a line");
@@ -89,7 +89,7 @@ fn a_report_answers_each_question_in_its_own_table() {
             busy_seconds: 1.5,
         }],
         traffic: vec![TrafficLine {
-            peer: "n2".into(),
+            peer: "w2".into(),
             purpose: "activation".into(),
             bytes_sent: 1024,
             ..Default::default()
@@ -109,6 +109,7 @@ fn a_report_answers_each_question_in_its_own_table() {
         "Traffic\n",
         "activation",
         "1.0 KiB",
+        "MESSAGES SENT  RECEIVED  MESSAGES RECEIVED",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }

@@ -1,0 +1,66 @@
+//! What every number of a job may be. A job file and a job that came as JSON are held to the same.
+
+use std::ops::RangeInclusive;
+
+use crate::spec::Gpt2Spec;
+
+pub(crate) const LAYERS: RangeInclusive<u64> = 1..=1024;
+pub(crate) const HEADS: RangeInclusive<u64> = 1..=1024;
+pub(crate) const WIDTH: RangeInclusive<u64> = 16..=65_536;
+/// `width` is a multiple of this.
+pub(crate) const WIDTH_UNIT: u32 = 16;
+pub(crate) const CONTEXT: RangeInclusive<u64> = 1..=65_536;
+/// Distinct tokens that fit the two bytes of every token file.
+pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 16;
+/// Text has this many distinct tokens: a byte each.
+pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 16;
+pub(crate) const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
+pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
+pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
+pub(crate) const EVAL_SAMPLES: RangeInclusive<u64> = 1..=1 << 20;
+pub(crate) const REDUNDANCY: RangeInclusive<u64> = 0..=15;
+/// Tokens of a micro-batch: what the kernels can put in order at once.
+const MICRO_BATCH_TOKENS: u64 = 131_072;
+
+/// Samples that a micro-batch of `global` samples a step may have.
+pub(crate) fn micro_batch(global: u64, context: u64) -> RangeInclusive<u64> {
+    1..=global.min(MICRO_BATCH_TOKENS / context.max(1))
+}
+
+/// What is said about one that is out of these limits.
+pub(crate) fn micro_batch_words(global: u64, context: u64) -> String {
+    format!(
+        "{} (train.global_batch is {global}, and micro_batch x model.context = {context} may be {MICRO_BATCH_TOKENS} tokens)",
+        whole(&micro_batch(global, context))
+    )
+}
+
+/// Blocks of a model.
+pub(crate) fn blocks(model: &Gpt2Spec) -> u64 {
+    u64::from(model.layers) + 2
+}
+
+/// In words.
+pub(crate) fn whole(range: &RangeInclusive<u64>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
+}
+
+/// Positive, and neither zero nor infinite as f32.
+pub(crate) fn is_positive(x: f64) -> bool {
+    (f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX)).contains(&x)
+}
+
+/// A probability, or the share of a running mean that is kept.
+pub(crate) fn is_below_one(x: f64) -> bool {
+    (0.0..1.0).contains(&x)
+}
+
+/// A share of the tokens that can be held back.
+pub(crate) fn is_share(x: f64) -> bool {
+    (0.0..=0.5).contains(&x)
+}
+
+/// In words.
+pub(crate) const POSITIVE: &str = "a number above 0 that fits 32 bits";
+/// In words.
+pub(crate) const BELOW_ONE: &str = "a number from 0, below 1";
