@@ -81,6 +81,7 @@ async fn what_is_written_outlives_every_process() {
     for name in ["a", "b"] {
         net.stop(name).await;
     }
+    net.until_living(0).await;
     // Either one has everything: as owner or as shadow.
     net.start("b").await;
     net.until_living(1).await;
