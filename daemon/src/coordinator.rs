@@ -37,7 +37,10 @@ pub(crate) fn run(cluster: &ClusterDir, config: &CoordinatorConfig) -> Result<()
         .enable_all()
         .build()
         .map_err(|source| DaemonError::System { what: "a runtime", source })?;
-    runtime.block_on(serve(cluster, config, identity, Arc::new(store)))
+    let outcome = runtime.block_on(serve(cluster, config, identity, Arc::new(store)));
+    // A flush of a disk that does not answer must not hold up the end of the process: its respawner waits for that.
+    runtime.shutdown_background();
+    outcome
 }
 
 async fn serve(

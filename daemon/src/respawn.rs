@@ -4,6 +4,7 @@
 //! parent's SIGTERM it is told to stop; when it ends in peace, so does the parent; and when the parent is killed, the
 //! system tells the child to stop.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -61,21 +62,21 @@ pub(crate) fn run(cluster: &ClusterDir) -> Result<(), DaemonError> {
         .enable_all()
         .build()
         .map_err(|source| DaemonError::System { what: "a runtime", source })?;
-    runtime.block_on(watch_over())
+    runtime.block_on(watch_over(cluster))
 }
 
-async fn watch_over() -> Result<(), DaemonError> {
+async fn watch_over(cluster: &ClusterDir) -> Result<(), DaemonError> {
     let mut stop = signals::stop()?;
     let mut pause = PAUSE.0;
     for starts in 1u64.. {
-        let born = Instant::now();
+        let (born, before) = (Instant::now(), serving(cluster));
         let mut child = start()?;
         tracing::info!(pid = child.id(), "coordinator started");
         tokio::select! {
             fate = fate(&mut child) => match fate {
                 Fate::Ended => return Ok(()),
                 // What keeps the first one from starting keeps the next one from it too: a taken port, a bad certificate.
-                Fate::Failed if starts == 1 && born.elapsed() < SETTLED => return Err(DaemonError::FirstStart),
+                Fate::Failed if starts == 1 && serving(cluster) == before => return Err(DaemonError::FirstStart),
                 Fate::Failed | Fate::Died => {}
             },
             _ = stop.recv() => {
@@ -91,6 +92,12 @@ async fn watch_over() -> Result<(), DaemonError> {
         }
     }
     Ok(())
+}
+
+/// Which file names the HTTP address: a coordinator that comes up puts a new one there.
+fn serving(cluster: &ClusterDir) -> Option<(u64, i64, i64)> {
+    let meta = std::fs::metadata(cluster.http_address()).ok()?;
+    Some((meta.ino(), meta.ctime(), meta.ctime_nsec()))
 }
 
 fn start() -> Result<Child, DaemonError> {

@@ -14,6 +14,8 @@ use crate::wait;
 pub struct Cluster {
     exe: PathBuf,
     dir: TempDir,
+    /// Budget of workers that are started.
+    memory: String,
 }
 
 impl Cluster {
@@ -23,7 +25,18 @@ impl Cluster {
     /// If there is no temporary directory to be had.
     #[must_use]
     pub fn new(exe: impl Into<PathBuf>) -> Self {
-        Self { exe: exe.into(), dir: TempDir::with_prefix("shoal-test-").expect("temporary directory") }
+        Self {
+            exe: exe.into(),
+            dir: TempDir::with_prefix("shoal-test-").expect("temporary directory"),
+            memory: "1GiB".to_owned(),
+        }
+    }
+
+    /// From now on, workers are started with this budget.
+    #[must_use]
+    pub fn with_memory(mut self, memory: &str) -> Self {
+        memory.clone_into(&mut self.memory);
+        self
     }
 
     /// A cluster with `nodes` workers.
@@ -42,7 +55,7 @@ impl Cluster {
     /// # Panics
     /// If it does not.
     pub fn grow(&self, nodes: usize) {
-        self.ok(&["up", "--nodes", &nodes.to_string(), "--memory", "1GiB", "--threads", "1"]);
+        self.ok(&["up", "--nodes", &nodes.to_string(), "--memory", &self.memory, "--threads", "1"]);
     }
 
     /// The directory for job files.

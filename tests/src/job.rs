@@ -21,6 +21,8 @@ pub struct JobFile {
     pub redundancy: u32,
     /// `rollback` or `halt`.
     pub on_loss: &'static str,
+    /// Width of the model.
+    pub width: u32,
     /// Samples a step.
     pub global_batch: u32,
     /// Dropout probability.
@@ -39,6 +41,7 @@ impl Default for JobFile {
             fixed: false,
             redundancy: 1,
             on_loss: "rollback",
+            width: 64,
             global_batch: 8,
             dropout: 0.1,
             eval_every: 5,
@@ -57,7 +60,7 @@ impl JobFile {
             fs::write(&data, corpus()).expect("corpus can be written");
         }
         let Self { steps, pipeline, data: replicas, schedule, fixed, redundancy, on_loss, .. } = self;
-        let Self { global_batch, dropout, eval_every, .. } = self;
+        let Self { width, global_batch, dropout, eval_every, .. } = self;
         let text = format!(
             r#"name = "{name}"
 seed = 7
@@ -66,7 +69,7 @@ seed = 7
 kind = "gpt2"
 layers = 4
 heads = 4
-width = 64
+width = {width}
 context = 32
 vocab = "bytes"
 dropout = {dropout:?}

@@ -1,14 +1,18 @@
 //! Makes the journal durable off the actor: one flush at a time, and whoever asks meanwhile shares the next one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::ActorRef;
 use shoal_plan::engine::OrderAnswer;
 use shoal_plan::ids::{JobId, NodeId};
 
-use super::journal::Journal;
+use super::journal::{Journal, JournalError};
 use super::message::{CoordinatorMsg, Reply, Submitted};
 use crate::transport::Caller;
+
+/// A disk that takes longer for one flush is as good as none: another coordinator may have more luck with it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to do once everything appended before is durable.
 #[derive(Debug)]
@@ -68,10 +72,15 @@ impl Flusher {
     fn start(&mut self, me: &ActorRef<CoordinatorMsg>, after: Vec<After>) {
         self.state = State::Busy { next: Vec::new() };
         let (journal, me) = (Arc::clone(&self.journal), me.clone());
-        tokio::task::spawn_blocking(move || {
-            let outcome = journal.flush().map(|()| after);
+        let flush = tokio::task::spawn_blocking(move || journal.flush());
+        tokio::spawn(async move {
+            let outcome = match tokio::time::timeout(PATIENCE, flush).await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(panic)) => Err(JournalError::Flush(Box::new(panic))),
+                Err(late) => Err(JournalError::Flush(Box::new(late))),
+            };
             // An error means that the coordinator is gone; nobody waits then.
-            let _ = me.cast(CoordinatorMsg::Flushed(outcome));
+            let _ = me.cast(CoordinatorMsg::Flushed(outcome.map(|()| after)));
         });
     }
 }

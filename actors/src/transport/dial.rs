@@ -156,13 +156,21 @@ async fn attempt(
         CloseCode::WrongPeer.close(&connection, &format!("asked for {says}, your certificate is that of {bearer}"));
         return Err(ConnectError::Impostor { address, says, bearer }.into());
     }
-    let watch = Watch::dial(shared.own, greeting.instance, address, stream, shared.timing.probe).await;
-    match watch {
+    let watch = |stream| Watch::dial(shared.own, greeting.instance, address, stream, shared.timing.probe);
+    let watched = match watch(stream).await {
+        // A process that was about to end may have taken the first one, before another with its address took the rest.
+        Err(_) => match TcpStream::connect(address).await {
+            Ok(again) => watch(again).await.map_err(drop),
+            Err(_) => Err(()),
+        },
+        Ok(watch) => Ok(watch),
+    };
+    match watched {
         Ok(watch) => {
             abandoned.0 = None;
             Ok(Ready { connection, send, receive, greeting, watch })
         }
-        Err(_) => {
+        Err(()) => {
             let cause = format!("its death-watch, TCP {address}, does not answer as the same process");
             CloseCode::Unreadable.close(&connection, &cause);
             Err(broken(cause))

@@ -56,8 +56,9 @@ impl Log {
     }
 
     /// A second handle, to sync without holding up writers.
-    pub(super) fn handle(&self) -> std::io::Result<File> {
-        self.file.try_clone()
+    pub(super) fn handle(&self) -> Result<Self, StoreError> {
+        let fault = |source| StoreError::File { path: self.path.clone(), source };
+        Ok(Self { path: self.path.clone(), file: self.file.try_clone().map_err(fault)? })
     }
 }
 

@@ -125,6 +125,11 @@ impl Store {
         self.mended
     }
 
+    /// What could not be written must not be waited for when this is dropped.
+    fn minded(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        outcome.inspect_err(|_| self.database.never_close())
+    }
+
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,14 +151,14 @@ impl Journal for Store {
     }
 
     fn append(&self, entry: &Entry) -> Result<(), JournalError> {
-        self.log().append(entry).map_err(|e| JournalError::Append(Box::new(e)))?;
-        self.database.insert(entry).map_err(|e| JournalError::Append(Box::new(e)))
+        let appended = self.log().append(entry).and_then(|()| self.database.insert(entry));
+        self.minded(appended).map_err(|e| JournalError::Append(Box::new(e)))
     }
 
     fn flush(&self) -> Result<(), JournalError> {
         // A handle of its own, so that appends go on while the disk works.
-        let file = self.log().handle().map_err(|e| JournalError::Flush(Box::new(e)))?;
-        file.sync_data().map_err(|e| JournalError::Flush(Box::new(e)))?;
-        self.database.flush().map_err(|e| JournalError::Flush(Box::new(e)))
+        let log = self.log().handle();
+        let flushed = log.and_then(|log| log.sync()).and_then(|()| self.database.flush());
+        self.minded(flushed).map_err(|e| JournalError::Flush(Box::new(e)))
     }
 }

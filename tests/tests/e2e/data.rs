@@ -40,7 +40,7 @@ fn a_node_without_the_data_is_left_out_and_the_others_go_on() {
         let events = cluster.events(&job);
         events
             .iter()
-            .any(|e| e.reason.contains("n3 is evicted: the data on n3 is not what was submitted"))
+            .any(|e| e.reason.contains("w3 is evicted: the data on w3 is not what was submitted"))
             .then_some(())
     });
     assert_eq!(cluster.final_digest(&job).state_blake3, want);

@@ -1,9 +1,11 @@
 //! Real processes on loopback: what the product promises, seen from its command line.
 
 mod data;
+mod disk;
 mod faults;
 mod input;
 mod layouts;
+mod memory;
 
 use shoal_tests::Cluster;
 

@@ -128,27 +128,26 @@ impl Engine {
         }
     }
 
-    /// A node cannot write. An order that wanted it is refused; at the end somebody else has to have the pieces.
+    /// A node cannot write. An order that wanted it is refused; at the end somebody else has to have the pieces, or everybody
+    /// waits with them until there is room.
     pub(super) fn disk_trouble(&mut self, node: NodeId, cause: &str) {
         let Phase::Running(running) = &mut self.phase else { return };
-        if !matches!(running.persists, Persists::Begun(_)) {
-            self.note(Happening::Warning { reason: format!("{node} cannot write: {cause}") });
-            return;
-        }
-        let last = self.chain.head().step == self.setup.job.spec.train.steps;
-        if last && self.nodes.here().len() > 1 {
-            self.evict(node, &format!("it cannot write its pieces: {cause}"));
-            return;
-        }
         let reason = format!("{node} cannot write its pieces: {cause}");
-        if last {
-            self.fail(reason);
+        if !matches!(running.persists, Persists::Begun(_)) {
+            self.note(Happening::Warning { reason });
             return;
         }
-        running.persists = Persists::Idle;
-        self.refuse_due_persists(&reason);
-        self.note(Happening::Warning { reason });
-        self.side_work_done();
+        if self.chain.head().step < self.setup.job.spec.train.steps {
+            running.persists = Persists::Idle;
+            self.refuse_due_persists(&reason);
+            self.note(Happening::Warning { reason });
+            self.side_work_done();
+        } else if self.can_spare(node) {
+            self.evict(node, &reason);
+        } else {
+            self.refuse_due_persists(&reason);
+            self.park(&format!("{reason}; the trained state stays in memory, resume the job once there is room"));
+        }
     }
 
     pub(super) fn finish_if_done(&mut self) {

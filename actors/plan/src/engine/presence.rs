@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Whether the others hold all that a node holds.
-    fn can_spare(&self, node: NodeId) -> bool {
+    pub(super) fn can_spare(&self, node: NodeId) -> bool {
         let held = match (&self.phase, &self.standing) {
             (Phase::Running(_), Some(standing)) => standing.held(),
             (Phase::DeployJournaled { deployment, .. }, _) => deployment.held.clone(),

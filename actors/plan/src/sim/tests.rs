@@ -9,6 +9,7 @@
 //! > wait 50         time passes, all are awake      > hang n2           its device begins nothing any more
 //! > until TEXT      deliver until a line has TEXT  > kill n2, drain n2, pause, resume, digest
 //! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
+//! > full n2, room n2  its disk is full; has room     > spoil n2           its data is not what was submitted
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,7 +32,7 @@ use crate::ids::{BlockId, Digest, Generation, NodeId};
 use crate::job::Job;
 use crate::layout::Plan;
 use crate::ledger::Version;
-use crate::protocol::{FromNode, InHand, Inventory, LossSum, Norm, PersistMode, ToNode};
+use crate::protocol::{FromNode, InHand, Inventory, LossSum, Norm, PersistMode, ToNode, Trouble};
 use crate::schedule::Pass;
 use crate::space::{Interval, Kind};
 
@@ -46,6 +47,8 @@ struct Player {
     holder: Holder,
     deaf: bool,
     hung: Option<u64>,
+    full: bool,
+    spoilt: bool,
     plan: Option<(Generation, Arc<Plan>)>,
     slots: BTreeMap<SlotId, (BlockId, Interval)>,
 }
@@ -192,11 +195,21 @@ impl Stage {
                 todo.extend(slots.into_iter().map(applied));
             }
             HolderCommand::Slot(SlotCommand::DropGradients { .. }) => {}
+            HolderCommand::Slot(SlotCommand::Persist { persist, .. })
+                if player.full && persist.mode == PersistMode::Write =>
+            {
+                let trouble = Trouble::Disk { cause: "no space left".to_owned() };
+                todo.push_back((node, HolderEvent::Trouble { trouble, lost: Vec::new() }));
+            }
             HolderCommand::Slot(SlotCommand::Persist { generation, persist, slots, .. }) => {
                 let leaves = slots.iter().flat_map(|slot| leaves(&self.setup.table, player.slots[slot])).collect();
                 todo.push_back((node, HolderEvent::Persisted { generation, request: persist.request, leaves }));
             }
             HolderCommand::Seat(SeatCommand::Adopt { generation, plan, .. }) => player.plan = Some((generation, plan)),
+            HolderCommand::Seat(SeatCommand::Run { pass: Pass::Train, .. }) if player.spoilt => {
+                let trouble = Trouble::Data { cause: "other tokens".to_owned() };
+                todo.push_back((node, HolderEvent::Trouble { trouble, lost: Vec::new() }));
+            }
             HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step }) => {
                 let Some((_, plan)) = player.plan.clone().filter(|_| player.hung.is_none()) else { return };
                 let ran = self.ran.entry((generation, step)).or_default();
@@ -275,7 +288,8 @@ impl Stage {
                 for id in rest.split(' ').map(node) {
                     let (job, table) = (&self.setup.job, Arc::clone(&self.setup.table));
                     let holder = Holder::new(id, job, table);
-                    let player = Player { holder, deaf: false, hung: None, plan: None, slots: BTreeMap::new() };
+                    let (plan, slots) = (None, BTreeMap::new());
+                    let player = Player { holder, deaf: false, hung: None, full: false, spoilt: false, plan, slots };
                     self.nodes.insert(id, player);
                     self.tell(Event::Joined { node: id, offer: offer() });
                 }
@@ -297,6 +311,8 @@ impl Stage {
                 self.now = end;
             }
             "hang" => self.nodes.get_mut(&node(rest)).expect("a node").hung = Some(self.now),
+            "full" | "room" => self.nodes.get_mut(&node(rest)).expect("a node").full = verb == "full",
+            "spoil" => self.nodes.get_mut(&node(rest)).expect("a node").spoilt = true,
             "until" => {
                 while !self.lines.iter().any(|(who, what)| format!("{who} {what}").contains(rest)) {
                     assert!(self.deliver(), "nothing under way has `{rest}`");
