@@ -85,6 +85,9 @@ impl JobSpec {
         if let Some(norm) = train.clip {
             positive("train.clip", norm)?;
         }
+        if let Some(most) = train.max_skips {
+            within("train.max_skips", most, 1..=*limits::MAX_SKIPS.end())?;
+        }
         if let Some(evaluate) = train.evaluate {
             within("train.eval_every", evaluate.every, limits::EVAL_EVERY)?;
             within("train.eval_samples", evaluate.samples, limits::EVAL_SAMPLES)?;
@@ -145,7 +148,7 @@ mod tests {
             let ModelSpec::Gpt2(model) = &mut spec.model;
             model
         }
-        let cases: [(&str, Break); 20] = [
+        let cases: [(&str, Break); 21] = [
             ("model.layers", |s| model(s).layers = 0),
             ("model.layers", |s| model(s).layers = u32::MAX),
             ("model.heads", |s| model(s).heads = 0),
@@ -163,6 +166,7 @@ mod tests {
             ("train.warmup_steps", |s| s.train.schedule.warmup = 21),
             ("train.decay_steps", |s| s.train.schedule.shape = LrShape::Wsd { decay: 1 << 40 }),
             ("train.clip", |s| s.train.clip = Some(0.0)),
+            ("train.max_skips", |s| s.train.max_skips = Some(0)),
             ("data.validation", |s| s.data.validation = Validation::Tail { fraction: 0.0 }),
             ("parallel.data", |s| s.parallel.data = Auto::Set(9)),
             ("elastic.redundancy", |s| s.elastic.redundancy = 16),

@@ -160,6 +160,7 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec, context: u64) -> Result<TrainSpec,
         },
         schedule: rate::schedule(raw, steps)?,
         clip,
+        max_skips: Some(count(&raw.max_skips, 10, limits::MAX_SKIPS)? as u32).filter(|most| *most > 0),
         evaluate: evaluate(raw, data, steps)?,
     })
 }

@@ -18,6 +18,8 @@ pub(crate) const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
 pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const EVAL_SAMPLES: RangeInclusive<u64> = 1..=1 << 20;
+/// 0 is for never.
+pub(crate) const MAX_SKIPS: RangeInclusive<u64> = 0..=1_000_000;
 pub(crate) const REDUNDANCY: RangeInclusive<u64> = 0..=15;
 /// Tokens of a micro-batch: what the kernels can put in order at once.
 const MICRO_BATCH_TOKENS: u64 = 131_072;

@@ -100,6 +100,8 @@ pub struct TrainSpec {
     pub schedule: LrSpec,
     /// Global gradient norm above which gradients are scaled down.
     pub clip: Option<f32>,
+    /// Skipped steps in a row (something in them was not finite) after which the job has failed, if ever.
+    pub max_skips: Option<u32>,
     /// Validation pass after every so many steps (and after the last), if any.
     pub evaluate: Option<EvalSpec>,
 }

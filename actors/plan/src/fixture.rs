@@ -43,6 +43,7 @@ pub(crate) fn job() -> Job {
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2, shape: LrShape::Cosine },
             clip: Some(1.0),
+            max_skips: Some(10),
             evaluate: Some(EvalSpec { every: 5, samples: 10 }),
         },
         parallel: ParallelSpec {

@@ -28,11 +28,11 @@ pub struct DataFacts {
 
 impl Job {
     /// The hash that the ledger chain starts from: everything that enters bits and nothing else. Layout, redundancy,
-    /// validation and where the data lies do not.
+    /// validation, where the data lies and when it counts as diverged do not.
     #[must_use]
     pub fn genesis(&self) -> Digest {
         let spec = &self.spec;
-        let train = TrainSpec { evaluate: None, ..spec.train.clone() };
+        let train = TrainSpec { evaluate: None, max_skips: None, ..spec.train.clone() };
         let facts = (spec.seed, &spec.model, &self.data, train, spec.parallel.virtual_replicas);
         Digest::of(format!("shoal job 1 {facts:?}").as_bytes())
     }

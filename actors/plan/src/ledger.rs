@@ -108,9 +108,12 @@ impl LedgerEntry {
         Version { step: self.step, chain: self.hash() }
     }
 
-    /// Mean loss per token; 0 if no token entered it.
+    /// Mean loss per token; none if the step was skipped: then no token entered it, or something was not finite.
     #[must_use]
-    pub fn mean_loss(&self) -> f64 {
-        if self.tokens == 0 { 0.0 } else { self.loss.to_f64() / self.tokens as f64 }
+    pub fn mean_loss(&self) -> Option<f64> {
+        match self.update {
+            Update::Apply(_) => Some(self.loss.to_f64() / self.tokens as f64),
+            Update::Skip => None,
+        }
     }
 }

@@ -48,7 +48,8 @@ impl JobEntry {
         api::JobStatus {
             state: word(&state),
             step,
-            loss,
+            loss: loss.map(|(_, loss)| loss),
+            loss_step: loss.map(|(step, _)| step),
             val_loss,
             generation: generation.to_string(),
             redundancy: api::Redundancy {
@@ -84,6 +85,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         step: 0,
         steps: job.spec.train.steps,
         loss: None,
+        loss_step: None,
         val_loss: None,
         generation: Generation::default().to_string(),
         redundancy: api::Redundancy {

@@ -119,6 +119,28 @@ async fn a_device_that_hangs_is_found_and_its_node_evicted() {
     assert_eq!(cluster.ending().await, reference, "{log}");
 }
 
+/// It never had a step that was not finite before its learning rate threw the weights away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_diverges_fails_and_says_what_to_do() {
+    let dir = TempDir::new().expect("a temp dir");
+    let mut wild = (*job(text(&dir), Layout::new(2, 1), 40)).clone();
+    wild.spec.train.schedule.peak = 1e30;
+    wild.spec.train.max_skips = Some(4);
+    let mut cluster = Cluster::new(Arc::new(wild));
+    cluster.join(1).await;
+    cluster.join(2).await;
+    cluster.until_over().await;
+    let status = cluster.engine.status();
+    let (State::Failed { reason }, log) = (&status.state, cluster.log()) else { panic!("{}", cluster.log()) };
+    let (at, loss) = status.loss.expect("a step was fine");
+    assert!(loss.is_finite() && status.step == at + 4, "{log}");
+    assert!(reason.starts_with(&format!("diverged: steps {}..={} were skipped", at + 1, at + 4)), "{reason}");
+    assert!(reason.contains("lower train.learning_rate (now 1e30"), "{reason}");
+    assert_eq!(cluster.entries().filter(|entry| entry.mean_loss().is_none()).count(), 4);
+    assert_eq!(log.matches("step_skipped: step ").count(), 4, "{log}");
+    assert!(log.contains("changes nothing: not finite: the loss (n"), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_with_other_data_fails_the_job_and_says_so() {
     let dir = TempDir::new().expect("a temp dir");

@@ -81,8 +81,10 @@ pub struct JobStatus {
     pub step: u64,
     /// Steps in all.
     pub steps: u64,
-    /// Mean training loss per token of the last committed step.
+    /// Mean training loss per token of the last step that was not skipped.
     pub loss: Option<f64>,
+    /// That step.
+    pub loss_step: Option<u64>,
     /// Mean validation loss per token of the last pass.
     pub val_loss: Option<f64>,
     /// Current generation.
@@ -311,8 +313,8 @@ pub struct LedgerLine {
     pub entry: LedgerEntry,
     /// Its hash, hexadecimal.
     pub hash: String,
-    /// Mean loss per token.
-    pub mean_loss: f64,
+    /// Mean loss per token; null if the step was skipped.
+    pub mean_loss: Option<f64>,
     /// Generation it was committed under.
     pub generation: String,
     /// Milliseconds since 1970.

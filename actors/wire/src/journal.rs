@@ -11,7 +11,7 @@ use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::job::Job;
 
 /// Version of everything in this module, in front of every stored value.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// One change of the coordinator's state.
 #[allow(clippy::large_enum_variant, reason = "one entry at a time; a box would cost more than the copy")]

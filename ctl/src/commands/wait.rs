@@ -103,6 +103,7 @@ mod tests {
             step,
             steps: 10,
             loss: None,
+            loss_step: None,
             val_loss: None,
             generation: "1.1".into(),
             redundancy: Redundancy { have: 0, want: 1, state: redundancy },

@@ -48,7 +48,13 @@ pub(super) mod tests {
             update: Update::Skip,
             optimizer_time: 0,
         };
-        LedgerLine { hash: entry.hash().to_hex(), entry, mean_loss: 1.0, generation: "1.1".into(), committed_at_ms: 0 }
+        LedgerLine {
+            hash: entry.hash().to_hex(),
+            entry,
+            mean_loss: Some(1.0),
+            generation: "1.1".into(),
+            committed_at_ms: 0,
+        }
     }
 
     fn ledger(job: &Job) -> Vec<LedgerLine> {

@@ -84,9 +84,9 @@ impl<'a> Run<'a> {
         let last = self.follow(|status| status.state == JobState::Done)?;
         let ledger = self.stage.client.ledger(&self.job)?;
         let job = self.stage.client.job(&self.job)?;
-        let final_loss = ledger.last().map(|line| line.mean_loss);
+        let final_loss = ledger.iter().rev().find_map(|line| line.mean_loss);
         let result = Disturbed {
-            final_loss: final_loss.ok_or_else(|| Failure::No(format!("{} is done without a step", self.job)))?,
+            final_loss: final_loss.ok_or_else(|| Failure::No(format!("{} is done without a loss", self.job)))?,
             state_blake3: self.stage.client.digest(&self.job, None, DIGEST)?.state_blake3,
             kills: kills.len() as u32,
             joins,

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use shoal_wire::api::{EventLine, JobStatus, NodeInfo, StateDigest, SubmitAnswer};
 
-use super::units::{bytes, count, loss, rate};
+use super::units::{bytes, count, loss, loss_at, rate};
 
 mod report;
 
@@ -115,7 +115,7 @@ impl Show for JobStatus {
             ("job", format!("{} ({})", self.job, self.name)),
             ("state", word(&self.state)),
             ("step", format!("{} of {}", count(self.step), count(self.steps))),
-            ("loss", loss(self.loss)),
+            ("loss", loss_at(self.loss, self.loss_step, self.step)),
             ("validation loss", loss(self.val_loss)),
             ("speed", rate(self.tokens_per_second)),
             ("plan", self.plan.clone().unwrap_or_else(|| "none yet".to_owned())),

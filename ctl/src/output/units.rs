@@ -28,6 +28,15 @@ pub fn loss(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}"))
 }
 
+/// A loss, or a dash; with the step it belongs to if that is not the present one.
+#[must_use]
+pub fn loss_at(value: Option<f64>, at: Option<u64>, now: u64) -> String {
+    match at.filter(|at| *at != now) {
+        Some(at) => format!("{} at step {}; the steps since were skipped", loss(value), count(at)),
+        None => loss(value),
+    }
+}
+
 /// Tokens a second, or a dash.
 #[must_use]
 pub fn rate(value: Option<f64>) -> String {
@@ -51,6 +60,8 @@ mod tests {
             ("0".into(), "999".into(), "1,000".into(), "1,234,567".into())
         );
         assert_eq!((bytes(1536), loss(Some(2.5)), loss(None)), ("1.5 KiB".into(), "2.5000".into(), "-".into()));
+        assert_eq!((loss_at(Some(2.5), Some(7), 7), loss_at(None, None, 7)), ("2.5000".into(), "-".into()));
+        assert_eq!(loss_at(Some(2.5), Some(1007), 1009), "2.5000 at step 1,007; the steps since were skipped");
         assert_eq!((rate(Some(1234.4)), rate(None)), ("1,234 tokens/s".into(), "-".into()));
         assert_eq!((short("0123456789abcdef0123"), short("01")), ("0123456789abcdef", "01"));
     }

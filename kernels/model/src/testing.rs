@@ -39,6 +39,7 @@ pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32,
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2, shape: LrShape::Cosine },
             clip: Some(1.0),
+            max_skips: Some(10),
             evaluate: None,
         },
         parallel: ParallelSpec {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::Generation;
-use crate::ledger::{LedgerEntry, Version};
+use crate::ledger::{LedgerEntry, Update, Version};
 
 /// Records kept beyond those that are not durable yet.
 const KEPT: usize = 8;
@@ -18,12 +18,14 @@ pub(super) struct Chain {
     /// The deployment under which the last record's step was computed.
     attempt: Generation,
     flushed: u64,
+    /// Records at the end of the chain that change nothing.
+    skipped: u64,
 }
 
 impl Chain {
     pub(super) fn new(genesis: Version) -> Self {
         let attempt = Generation::default();
-        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0 }
+        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0, skipped: 0 }
     }
 
     /// The last committed version.
@@ -59,6 +61,10 @@ impl Chain {
     /// Adds the next record. A step is decided before another plan is made, so it was computed under the last one.
     pub(super) fn push(&mut self, entry: LedgerEntry, attempt: Generation) {
         assert!(self.follows(&entry), "EN-2 (the ledger is a chain): {} after {}", entry.step, self.head().step);
+        self.skipped = match entry.update {
+            Update::Apply(_) => 0,
+            Update::Skip => self.skipped + 1,
+        };
         let version = entry.version();
         self.kept.push_back((entry, version));
         self.attempt = attempt;
@@ -69,7 +75,12 @@ impl Chain {
     pub(super) fn cut(&mut self) {
         self.base = (self.genesis, 0);
         self.kept.clear();
-        self.flushed = 0;
+        (self.flushed, self.skipped) = (0, 0);
+    }
+
+    /// How many of the last records in a row change nothing.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Records up to here are durable.

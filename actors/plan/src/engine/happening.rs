@@ -92,6 +92,15 @@ pub enum Happening {
         /// How.
         reason: String,
     },
+    /// A step was committed and changes nothing.
+    StepSkipped {
+        /// Which.
+        step: u64,
+        /// Who first reported what was not finite, if that is known.
+        node: Option<NodeId>,
+        /// What was found, by block and node.
+        reason: String,
+    },
 }
 
 impl Happening {
@@ -113,6 +122,7 @@ impl Happening {
             Self::Warning { .. } => "warning",
             Self::Ordered { .. } => "ordered",
             Self::Ended { .. } => "ended",
+            Self::StepSkipped { .. } => "step_skipped",
         }
     }
 
@@ -121,6 +131,7 @@ impl Happening {
     pub fn node(&self) -> Option<NodeId> {
         match self {
             Self::NodeJoined { node } | Self::NodeLost { node, .. } | Self::StageFailed { node, .. } => Some(*node),
+            Self::StepSkipped { node, .. } => *node,
             Self::Submitted
             | Self::Decided { .. }
             | Self::Resolved { .. }
@@ -147,6 +158,7 @@ impl fmt::Display for Happening {
             Self::Resolved { step, committed: true, reason } => write!(f, "step {step} committed: {reason}"),
             Self::Resolved { step, committed: false, reason } => write!(f, "step {step} redone: {reason}"),
             Self::Started { step, plan } => write!(f, "from step {step} on: {plan}"),
+            Self::StepSkipped { step, reason, .. } => write!(f, "step {step} changes nothing: {reason}"),
             Self::RedundancyFull => f.write_str("every interval has all its shadows"),
             Self::StepsLost { from, to, reason } => write!(f, "steps {}..={from} lost: {reason}", to + 1),
             Self::Evaluated { step } => write!(f, "validated at step {step}"),

@@ -20,6 +20,7 @@ mod phase;
 mod presence;
 mod restore;
 mod settling;
+mod skips;
 pub mod status;
 mod training;
 mod watchdog;
@@ -43,6 +44,7 @@ use crate::rules::Rules;
 use chain::Chain;
 use orders::Orders;
 use phase::{Phase, Standing};
+use skips::Found;
 use status::Tally;
 use watchdog::Watchdog;
 
@@ -247,9 +249,10 @@ impl Engine {
     }
 
     /// The ledger grows by a record.
-    fn append(&mut self, entry: LedgerEntry) {
+    fn append(&mut self, entry: LedgerEntry, found: &Found) {
         self.journal(Record::Committed(entry.clone()));
-        self.tally.committed(entry.mean_loss());
+        self.note_skip(&entry, found);
+        self.tally.committed(&entry);
         self.chain.push(entry, self.planned_generation());
     }
 

@@ -70,7 +70,7 @@ impl Engine {
                 }
             }
             Record::Committed(entry) => {
-                self.tally.committed(entry.mean_loss());
+                self.tally.committed(&entry);
                 self.chain.push(entry, self.planned_generation());
                 let step = self.chain.head().step;
                 self.chain.set_flushed(step);
@@ -110,6 +110,7 @@ impl Engine {
             | Happening::RedundancyFull
             | Happening::StepsLost { .. }
             | Happening::Evaluated { .. }
+            | Happening::StepSkipped { .. }
             | Happening::StageFailed { .. }
             | Happening::Warning { .. }
             | Happening::Ordered { .. } => {}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::face::{Offer, Record};
 use super::phase::{Deploying, Deployment, Phase, Shadow, Standing};
+use super::skips::Found;
 use super::{Engine, Happening};
 use crate::check;
 use crate::commit::{self, StepReport};
@@ -27,6 +28,9 @@ impl Engine {
         self.refuse_the_rolled_back(&mut inventories);
         self.adopt_records(&inventories);
         self.decide_step_in_flight(&inventories);
+        if self.fail_if_diverged() {
+            return;
+        }
         let (held, behind) = self.held(&inventories);
         if self.judge_stall(&inventories, &held) {
             return;
@@ -74,7 +78,7 @@ impl Engine {
             };
             let reason = "a holder has its record".to_owned();
             self.resolved(entry.step, true, reason);
-            self.append(entry);
+            self.append(entry, &Found::new());
         }
     }
 
@@ -101,7 +105,8 @@ impl Engine {
         match report {
             Ok(report) if step <= self.steps() => {
                 let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
-                self.append(entry);
+                let found = self.not_finite_in(inventories);
+                self.append(entry, &found);
                 self.resolved(
                     step,
                     true,

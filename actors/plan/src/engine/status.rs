@@ -4,6 +4,7 @@ use super::face::State;
 use super::phase::Phase;
 use super::{Engine, training};
 use crate::ids::{Digest, Generation};
+use crate::ledger::LedgerEntry;
 use crate::protocol::{LossSum, Norm};
 
 /// Everything that `wire::api::JobStatus` shows and the engine knows.
@@ -13,8 +14,8 @@ pub struct Status {
     pub state: State,
     /// Committed steps.
     pub step: u64,
-    /// Mean training loss per token of the last committed step.
-    pub loss: Option<f64>,
+    /// The last step that was not skipped, and its mean training loss per token.
+    pub loss: Option<(u64, f64)>,
     /// Mean validation loss per token of the last pass.
     pub val_loss: Option<f64>,
     /// Current generation.
@@ -70,14 +71,20 @@ pub(super) struct Tally {
     pub stage_failures: u32,
     pub digest: Option<(u64, Digest)>,
     pub reason: Option<String>,
-    loss: Option<f64>,
+    loss: Option<(u64, f64)>,
     val_loss: Option<f64>,
 }
 
 impl Tally {
-    pub(super) fn committed(&mut self, loss: f64) {
-        self.loss = Some(loss);
+    pub(super) fn committed(&mut self, entry: &LedgerEntry) {
+        if let Some(loss) = entry.mean_loss() {
+            self.loss = Some((entry.step, loss));
+        }
         self.stage_failures = 0;
+    }
+
+    pub(super) fn loss(&self) -> Option<(u64, f64)> {
+        self.loss
     }
 
     pub(super) fn validated(&mut self, step: u64, loss: LossSum) {

@@ -74,9 +74,13 @@ impl Engine {
     pub(super) fn commit_if_decided(&mut self) {
         let Some(report) = self.complete_report() else { return };
         let entry = commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report);
-        self.append(entry.clone());
+        let found = self.not_finite_in_reports();
+        self.append(entry.clone(), &found);
         self.in_flight = None;
         self.watchdog.committed(self.now);
+        if self.fail_if_diverged() {
+            return;
+        }
         self.flush_soon();
         let version = self.chain.head();
         let was_full = self.is_full();

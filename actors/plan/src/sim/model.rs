@@ -43,6 +43,8 @@ pub(super) struct Arithmetic {
     /// Whether an attempt at a step enters its gradients, so that two attempts can be told apart. Real arithmetic gives the
     /// same bits again.
     pub salted: bool,
+    /// Steps whose loss is not finite.
+    pub bad: std::ops::Range<u64>,
 }
 
 /// The whole state at one version, as the reference has it.
@@ -54,14 +56,14 @@ pub(super) struct Reference {
 }
 
 impl Arithmetic {
-    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, salted: bool) -> Self {
+    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, salted: bool, bad: std::ops::Range<u64>) -> Self {
         let (mut first, mut starts) = (Vec::new(), Vec::new());
         for block in &table.blocks {
             first.push(starts.len());
             starts.extend(segments(block, Interval::new(0, block.len)).map(|segment| segment.start));
         }
         first.push(starts.len());
-        let mut all = Self { job, table, first, starts, tied: 0..0, salted };
+        let mut all = Self { job, table, first, starts, tied: 0..0, salted, bad };
         let (block, interval) = all.table.tied();
         all.tied = all.atoms(block, interval);
         all
@@ -134,6 +136,18 @@ impl Arithmetic {
         LossSum { loss: Norm::Finite(ExactSum::of(sum as f64)), tokens: LANE_TOKENS * lanes.len() as u64 }
     }
 
+    /// The loss of some lanes in a training step.
+    pub(super) fn loss_at(&self, step: u64, lanes: &[u64]) -> LossSum {
+        let loss = self.loss(lanes);
+        if self.bad.contains(&step) { LossSum { loss: Norm::NotFinite, ..loss } } else { loss }
+    }
+
+    /// The step after which the job has diverged, if it does.
+    pub(super) fn diverges_at(&self) -> Option<u64> {
+        let most = u64::from(self.job.spec.train.max_skips?);
+        (self.bad.end - self.bad.start >= most).then(|| self.bad.start + most - 1)
+    }
+
     /// An atom after an update.
     pub(super) fn updated(&self, before: u64, record: u64, entry: &LedgerEntry, gradient: u64) -> u64 {
         match entry.update {
@@ -199,8 +213,8 @@ impl References {
         };
         for attempt in attempts.iter().rev() {
             let losses = through(arithmetic.salt(*attempt));
-            let loss = arithmetic.loss(&losses);
-            if loss.loss != Norm::Finite(entry.loss) {
+            let loss = arithmetic.loss_at(entry.step, &losses);
+            if matches!(loss.loss, Norm::Finite(loss) if loss != entry.loss) {
                 continue;
             }
             let gradients: Vec<u64> = (0..arithmetic.count())

@@ -248,7 +248,12 @@ impl World {
     /// The job is over: how?
     pub(super) fn judge_the_end(&mut self) {
         let Some(status) = self.coordinator.engine.as_ref().map(|engine| engine.status()) else { return };
+        let diverges = self.arithmetic.diverges_at();
         match status.state {
+            State::Failed { reason } if diverges == Some(status.step) && reason.starts_with("diverged") => {}
+            State::Done if diverges.is_some() => {
+                self.accuse(Oracle::Record, "the job is done though too many steps in a row were skipped".into());
+            }
             State::Done => match status.digest {
                 Some((step, digest)) if step == self.outcome.steps => self.judge_digest(step, digest),
                 _ => self.accuse(Oracle::Digest, "the job is done without a digest of its last step".into()),

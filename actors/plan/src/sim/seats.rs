@@ -164,7 +164,7 @@ impl World {
                     })
                     .collect();
                 let carries = unit.block == arithmetic.table.head() && piece.interval.start == 0;
-                let loss = carries.then(|| arithmetic.loss(&lanes));
+                let loss = carries.then(|| arithmetic.loss_at(step, &lanes));
                 by_owner.entry(piece.owner).or_default().push(Part { piece: id, tied, values, loss });
             }
         }

@@ -125,6 +125,7 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 3, shape: LrShape::Cosine },
             clip: Some(1.0),
+            max_skips: Some(3),
             evaluate: Some(EvalSpec { every: 4, samples: 8 }),
         },
         parallel: ParallelSpec { pipeline, data, virtual_replicas: 4, schedule: Schedule::OneFOneB, fixed: false },
@@ -146,7 +147,16 @@ impl World {
         let job = Arc::new(job(&mut rng, seed, count, steps));
         let table = Arc::new(ModelTable::of(&job.spec.model));
         let salted = rng.one_in(3);
-        let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted));
+        // Some jobs have a step or two that are not finite, a few diverge near their end.
+        let bad = match (rng.one_in(100), rng.one_in(4)) {
+            (true, _) => steps - 3..steps,
+            (false, true) => {
+                let first = rng.within(1, steps - 2);
+                first..first + rng.within(1, 3)
+            }
+            (false, false) => 0..0,
+        };
+        let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted, bad));
         let references = References::new(&arithmetic);
         // Records that stay off the disk for long are kept by holders for long.
         let flush = if rng.one_in(3) { 80 } else { 10 };

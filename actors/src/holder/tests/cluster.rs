@@ -88,6 +88,7 @@ pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2, shape: LrShape::Cosine },
             clip: Some(1.0),
+            max_skips: Some(10),
             evaluate: Some(EvalSpec { every: 3, samples: 5 }),
         },
         parallel: ParallelSpec {

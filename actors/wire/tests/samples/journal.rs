@@ -82,7 +82,7 @@ fn happenings() -> Vec<Sample<Happening>> {
     let (all, name) = variants!(Happening: Submitted = "submitted", NodeJoined = "node_joined", NodeLost = "node_lost",
         Decided = "decided", Resolved = "resolved", Started = "started", RedundancyFull = "redundancy_full",
         StepsLost = "steps_lost", Evaluated = "evaluated", Persisted = "persisted", StageFailed = "stage_failed", Warning = "warning",
-        Ordered = "ordered", Ended = "ended");
+        Ordered = "ordered", Ended = "ended", StepSkipped = "step_skipped");
     let samples = vec![
         Happening::Submitted,
         Happening::NodeJoined { node },
@@ -103,6 +103,7 @@ fn happenings() -> Vec<Sample<Happening>> {
         Happening::Warning { reason: reason() },
         Happening::Ordered { order: "pause".to_owned() },
         Happening::Ended { reason: reason() },
+        Happening::StepSkipped { step: 7, node: Some(node), reason: reason() },
     ];
     named("", all, name, samples)
 }

@@ -113,6 +113,7 @@ pub(super) fn job() -> Arc<Job> {
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20, shape: LrShape::Cosine },
             clip: Some(1.0),
+            max_skips: Some(10),
             evaluate: Some(EvalSpec { every: 50, samples: 64 }),
         },
         parallel: ParallelSpec {

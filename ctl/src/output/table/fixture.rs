@@ -25,6 +25,7 @@ pub(crate) fn status() -> JobStatus {
         step: 1200,
         steps: 2000,
         loss: Some(1.25),
+        loss_step: Some(1200),
         val_loss: None,
         generation: "1.2".into(),
         redundancy: Redundancy { have: 0, want: 1, state: RedundancyState::Restoring },

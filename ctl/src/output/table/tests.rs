@@ -58,6 +58,7 @@ fn json_has_the_documented_keys() {
         "step",
         "steps",
         "loss",
+        "loss_step",
         "val_loss",
         "generation",
         "steps_lost",
