@@ -22,8 +22,8 @@ fn forward(bencher: divan::Bencher<'_, '_>, name: &str) {
 }
 
 #[divan::bench(args = NAMES)]
-fn backward(bencher: divan::Bencher<'_, '_>, name: &str) {
+fn with_slope(bencher: divan::Bencher<'_, '_>, name: &str) {
     let (b, len) = (Bench::new(), len_of(name));
-    let (x, mut dy) = (b.buffer(len), b.buffer(len));
-    bencher.counter(ItemsCount::new(len)).bench_local(|| b.device.gelu_backward(dy.view_mut(), x.view()));
+    let (mut x, mut y) = (b.buffer(len), b.buffer(len));
+    bencher.counter(ItemsCount::new(len)).bench_local(|| b.device.gelu_with_slope(y.view_mut(), x.view_mut()));
 }

@@ -81,6 +81,13 @@ impl Device {
         }
     }
 
+    /// `dst = dst x src`, element by element.
+    pub fn multiply_into(&self, dst: ViewMut<'_>, src: View<'_>) {
+        match self {
+            Self::Cpu(cpu) => cpu.multiply_into(dst.into_host(), src.host()),
+        }
+    }
+
     /// `y [rows, outputs] = x [rows, inputs] W + bias`, with the weight in either layout.
     pub fn linear(&self, y: ViewMut<'_>, x: View<'_>, weight: View<'_>, bias: Option<View<'_>>, shape: Linear) {
         match self {
@@ -150,10 +157,10 @@ impl Device {
         }
     }
 
-    /// `dy` becomes `dx`: multiplied in place by the derivative of [`Self::gelu`] at its input `x`.
-    pub fn gelu_backward(&self, dy: ViewMut<'_>, x: View<'_>) {
+    /// [`Self::gelu`] again, for its backward pass: `y = gelu(x)` with the same bits, and `x` becomes the derivative there.
+    pub fn gelu_with_slope(&self, y: ViewMut<'_>, x: ViewMut<'_>) {
         match self {
-            Self::Cpu(cpu) => cpu.gelu_backward(dy.into_host(), x.host()),
+            Self::Cpu(cpu) => cpu.gelu_with_slope(y.into_host(), x.into_host()),
         }
     }
 

@@ -64,7 +64,9 @@ impl Bench {
         let params = NormParams { gamma: gamma.view(), beta: gamma.view(), epsilon: 1e-5 };
         d.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
         d.gelu(y.view_mut(), x.view());
-        d.gelu_backward(y.view_mut(), x.view());
+        let mut slope = self.buffer(ROWS * WIDTH);
+        d.gelu_with_slope(y.view_mut(), slope.view_mut());
+        d.multiply_into(y.view_mut(), slope.view());
         d.add_residual(y.view_mut(), x.view(), Some(&dropout));
         d.cross_entropy(y.view_mut(), &tokens, 1.0);
         d.bias_gradient(dbeta.view_mut(), y.view(), Write::Overwrite);

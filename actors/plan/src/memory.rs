@@ -10,9 +10,9 @@
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
 //! | seat weights | device | 4 w |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees |
-//! | stash | device | 4 b x micro-batches in flight x ((14 h + a + 4) s a layer, s h a head) |
+//! | stash | device | 4 b x micro-batches in flight x ((10 h + a + 4) s a layer, s h a head) |
 //! | logits | device | 4 b s (V + h + 2): one micro-batch between loss and backward; head's stage only |
-//! | scratch | device | 4 x 7 b s h: the gradient that flows back, and a layer's widest moment |
+//! | scratch | device | 4 x 9 b s h: the gradient that flows back, and the MLP's inner values after GELU with their gradient |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 12 e |
 //! | shadow gradients | host | 4 e |
@@ -125,15 +125,15 @@ pub struct SeatShape {
 }
 
 /// f32 elements that one block keeps of one sample from forward to backward. A layer keeps its input, q, k, v, the attended
-/// values, the residual between, and the MLP's inner values before and after GELU (14 h a token), the softmax statistics
-/// of each head and those of two LayerNorms.
+/// values, the residual between, and the MLP's inner values before GELU (10 h a token), the softmax statistics of each head
+/// and those of two LayerNorms.
 #[must_use]
 pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
     let ModelSpec::Gpt2(m) = model;
     let (s, h, a) = (u64::from(m.context), u64::from(m.width), u64::from(m.heads));
     match kind {
         BlockKind::Embedding => 0,
-        BlockKind::Layer => (14 * h + a + 4) * s,
+        BlockKind::Layer => (10 * h + a + 4) * s,
         BlockKind::Head => s * h,
     }
 }
@@ -164,7 +164,7 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         lane_sums: F32 * differentiated * open,
         stash: F32 * flying * samples * kept,
         logits: if head { F32 * samples * s * (v + h + 2) } else { 0 },
-        scratch: F32 * 7 * activation,
+        scratch: F32 * 9 * activation,
         transit: F32 * (4 * activation + weights),
         ..NodeBytes::default()
     }

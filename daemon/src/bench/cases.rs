@@ -66,7 +66,8 @@ pub(super) fn cases(s: Sizes) -> Vec<Case> {
     all.push(bias_gradient(rows, 4 * width));
     let attention = Attention { samples: s.samples, positions: s.positions, heads: s.heads, size: width / s.heads };
     all.extend([attention_forward(attention), attention_backward(attention)]);
-    all.extend([gelu(rows, 4 * width), gelu_backward(rows, 4 * width), add_residual(rows, width), dropout(s)]);
+    all.extend([gelu(rows, 4 * width), gelu_with_slope(rows, 4 * width), multiply_into(4 * rows * width)]);
+    all.extend([add_residual(rows, width), dropout(s)]);
     all.extend([cross_entropy(rows, vocab), cross_entropy_loss(rows, vocab), embedding_backward(s)]);
     let layer = 12 * width * width;
     all.extend([add_into(layer), sum_of_squares(layer), adamw(layer)]);
@@ -207,10 +208,21 @@ fn gelu(rows: usize, width: usize) -> Case {
     })
 }
 
-fn gelu_backward(rows: usize, width: usize) -> Case {
-    case("gelu_backward", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
-        let [x, mut dy] = buffers(device, arena, [rows * width; 2])?;
-        Ok(Box::new(move |device| device.gelu_backward(dy.view_mut(), x.view())))
+/// Reads its input, writes output and slope.
+fn gelu_with_slope(rows: usize, width: usize) -> Case {
+    case("gelu_with_slope", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
+        let [mut x, mut y] = buffers(device, arena, [rows * width; 2])?;
+        Ok(Box::new(move |device| device.gelu_with_slope(y.view_mut(), x.view_mut())))
+    })
+}
+
+fn multiply_into(elements: usize) -> Case {
+    case("multiply_into", format!("{elements}"), passes(3, elements), move |device, arena| {
+        let [src, mut dst] = buffers(device, arena, [elements; 2])?;
+        device.fill(dst.view_mut(), 1.0);
+        Ok(Box::new(move |device| {
+            device.multiply_into(dst.view_mut(), src.view());
+        }))
     })
 }
 

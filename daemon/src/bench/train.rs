@@ -34,7 +34,7 @@ pub struct TrainReport {
     pub ceiling_gflops: f64,
     /// `gflops / ceiling_gflops`.
     pub share_of_ceiling: f64,
-    /// The most memory that this process had resident at once, in MiB.
+    /// The most memory that this process had resident at once while it trained, in MiB.
     pub peak_rss_mb: f64,
     /// The first step, in seconds: memory is taken from the system in it.
     pub first_step_s: f64,
@@ -71,8 +71,6 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let arena = Arena::new(Tier::Device, CAP, &Budget::new(CAP));
     let device = Device::cpu(threads, &arena).map_err(BenchError::Device)?;
     let mut solo = Solo::new(&device, &arena, &job).map_err(BenchError::Train)?;
-    let rows = u64::from(spec.train.micro_batch.min(spec.train.global_batch)) * context;
-    let mut products = Products::new(&device, &arena, model, rows as usize).map_err(BenchError::Products)?;
     let mut window = |sample| noise(sample, context, model.vocab);
     let mut step = || -> Result<Duration, BenchError> {
         let start = Instant::now();
@@ -81,6 +79,11 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     };
 
     let first = step()?;
+    // Every buffer has been used twice by then; what is measured beside training is not training's memory.
+    step()?;
+    let peak_rss_mb = resident::peak_mib().map_err(BenchError::Resident)?;
+    let rows = u64::from(spec.train.micro_batch.min(spec.train.global_batch)) * context;
+    let mut products = Products::new(&device, &arena, model, rows as usize).map_err(BenchError::Products)?;
     products.measure(&device);
     let (mut span, mut steps) = (Duration::ZERO, 0);
     while span < SPAN || steps < STEPS {
@@ -96,7 +99,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
         gflops,
         ceiling_gflops,
         share_of_ceiling: gflops / ceiling_gflops,
-        peak_rss_mb: resident::peak_mib().map_err(BenchError::Resident)?,
+        peak_rss_mb,
         first_step_s: first.as_secs_f64(),
     })
 }

@@ -23,18 +23,18 @@ use crate::{Input, ModelError, Phase, StageModel, init};
 pub struct Solo {
     job: Job,
     table: Arc<ModelTable>,
+    /// Has the weights, which are updated where it computes with them.
     model: StageModel,
-    state: Vec<Held>,
+    moments: Vec<Moments>,
     version: Version,
     /// Updates applied so far.
     time: u64,
 }
 
-/// One block's state.
-struct Held {
-    weight: Buffer,
-    moment1: Buffer,
-    moment2: Buffer,
+/// One block's moments.
+struct Moments {
+    first: Buffer,
+    second: Buffer,
 }
 
 impl Solo {
@@ -46,12 +46,12 @@ impl Solo {
         let table = Arc::new(ModelTable::of(&job.spec.model));
         let (blocks, lanes) = (table.blocks.len() as u32, job.spec.parallel.virtual_replicas);
         let model = StageModel::new(arena, &job.spec, Arc::clone(&table), 0..blocks, 0..lanes)?;
-        let state = table.blocks.iter().map(|block| {
-            Held::new(arena, block.len as usize).map_err(|source| ModelError::Weights { block: block.id, source })
+        let moments = table.blocks.iter().map(|block| {
+            Moments::new(arena, block.len as usize).map_err(|source| ModelError::Weights { block: block.id, source })
         });
         let version = Version { step: 0, chain: job.genesis() };
-        let state = state.collect::<Result<_, _>>()?;
-        let mut solo = Self { job: job.clone(), model, state, version, time: 0, table };
+        let moments = moments.collect::<Result<_, _>>()?;
+        let mut solo = Self { job: job.clone(), model, moments, version, time: 0, table };
         for block in &Arc::clone(&solo.table).blocks {
             let interval = Interval::new(0, block.len);
             let mut values = vec![0.0; block.len as usize];
@@ -66,8 +66,6 @@ impl Solo {
     /// # Panics
     /// If the interval is not part of the block, or there is not one value an element.
     pub fn write_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
-        let held = &mut self.state[block.0 as usize];
-        device.upload(held.weight.view_mut().range(interval.range()), values);
         self.model.write_weights(device, block, interval, values);
     }
 
@@ -153,14 +151,16 @@ impl Solo {
     /// If a gradient is asked for: it is not state.
     #[must_use]
     pub fn read(&self, kind: Kind, block: BlockId) -> Option<&[f32]> {
-        let held = &self.state[block.0 as usize];
-        let buffer = match kind {
-            Kind::Weight => &held.weight,
-            Kind::Moment1 => &held.moment1,
-            Kind::Moment2 => &held.moment2,
+        let moments = &self.moments[block.0 as usize];
+        match kind {
+            Kind::Weight => {
+                let whole = Interval::new(0, self.table.block(block).len);
+                self.model.read_weights(block, whole).host_visible()
+            }
+            Kind::Moment1 => moments.first.host_visible(),
+            Kind::Moment2 => moments.second.host_visible(),
             Kind::Grad => panic!("SO-1 (state is weights and moments): a gradient was asked for"),
-        };
-        buffer.host_visible()
+        }
     }
 
     /// The digest of the state, as `shoal_plan::digest` defines it; `None` if the host cannot see the state.
@@ -206,28 +206,26 @@ impl Solo {
             beta2: optimizer.beta2,
             epsilon: optimizer.epsilon,
         };
-        for ((block, held), gradient) in self.table.blocks.iter().zip(&mut self.state).zip(gradients) {
+        for ((block, moments), gradient) in self.table.blocks.iter().zip(&mut self.moments).zip(gradients) {
             for param in &block.params {
                 let range = param.interval.range();
                 device.adamw(
-                    held.weight.view_mut().range(range.clone()),
-                    (held.moment1.view_mut().range(range.clone()), held.moment2.view_mut().range(range.clone())),
+                    self.model.weights_mut(block.id, param.interval),
+                    (moments.first.view_mut().range(range.clone()), moments.second.view_mut().range(range.clone())),
                     gradient.view().range(range),
                     &scalars,
                     param.decay,
                 );
             }
-            self.model.copy_weights(device, block.id, Interval::new(0, block.len), held.weight.view());
         }
     }
 }
 
-impl Held {
+impl Moments {
     fn new(arena: &Arena, elements: usize) -> Result<Self, ArenaError> {
         Ok(Self {
-            weight: arena.alloc_zeroed(Tag::Weight, elements)?,
-            moment1: arena.alloc_zeroed(Tag::Moment, elements)?,
-            moment2: arena.alloc_zeroed(Tag::Moment, elements)?,
+            first: arena.alloc_zeroed(Tag::Moment, elements)?,
+            second: arena.alloc_zeroed(Tag::Moment, elements)?,
         })
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_config::JobSpec;
-use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag, View};
+use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag, View, ViewMut};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::{BlockKind, BlockTable, ModelTable};
 use shoal_plan::ids::{self, BlockId};
@@ -149,6 +149,11 @@ impl StageModel {
     /// If there is not one value an element.
     pub fn copy_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: View<'_>) {
         self.weights.copy(device, block, interval, values);
+    }
+
+    /// Some weights of this stage, to be updated where they are.
+    pub(crate) fn weights_mut(&mut self, block: BlockId, interval: Interval) -> ViewMut<'_> {
+        self.weights.view_mut(block, interval.range())
     }
 
     /// Some weights of this stage.

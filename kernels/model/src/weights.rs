@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use shoal_kernels::{Arena, Buffer, Device, Tag, View};
+use shoal_kernels::{Arena, Buffer, Device, Tag, View, ViewMut};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
@@ -18,6 +18,14 @@ struct Part {
     block: BlockId,
     interval: Interval,
     values: Buffer,
+}
+
+const NEEDED: &str = "WE-2 (a stage computes with what its blocks need)";
+
+impl Part {
+    fn holds(&self, block: BlockId, wanted: Interval) -> bool {
+        self.block == block && self.interval.start <= wanted.start && wanted.end <= self.interval.end
+    }
 }
 
 impl Weights {
@@ -52,14 +60,17 @@ impl Weights {
         }
     }
 
+    /// Some elements of a block, which the stage must have, to be written.
+    pub(crate) fn view_mut(&mut self, block: BlockId, range: Range<usize>) -> ViewMut<'_> {
+        let wanted = Interval::new(range.start as u64, range.end as u64);
+        let part = self.parts.iter_mut().find(|p| p.holds(block, wanted)).expect(NEEDED);
+        part.values.view_mut().range(within(part.interval, wanted))
+    }
+
     /// Some elements of a block, which the stage must have.
     pub(crate) fn view(&self, block: BlockId, range: Range<usize>) -> View<'_> {
         let wanted = Interval::new(range.start as u64, range.end as u64);
-        let part = self
-            .parts
-            .iter()
-            .find(|p| p.block == block && p.interval.start <= wanted.start && wanted.end <= p.interval.end)
-            .expect("WE-2 (a stage computes with what its blocks need)");
+        let part = self.parts.iter().find(|p| p.holds(block, wanted)).expect(NEEDED);
         part.values.view().range(within(part.interval, wanted))
     }
 }

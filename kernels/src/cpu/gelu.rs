@@ -30,13 +30,16 @@ by_class! {
 }
 
 by_class! {
-    fn backward(dy: &mut [f32], x: &[f32]) {
-        for (dy, &x) in dy.iter_mut().zip(x) {
-            let square = x * x;
-            let s = sigmoid_of_twice_u(x, square);
+    /// `y` gets the function at `x`, and `x` becomes its derivative there.
+    fn with_slope(y: &mut [f32], x: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            let at = *x;
+            let square = at * at;
+            let s = sigmoid_of_twice_u(at, square);
             // d(2u)/dx = TWICE + 3 TWICE_CUBIC x^2; s' = s (1 - s) d(2u)/dx.
             let slope = square.mul_add(3.0 * TWICE_CUBIC, TWICE);
-            *dy *= (x * slope).mul_add(s * (1.0 - s), s);
+            *y = at * s;
+            *x = (at * slope).mul_add(s * (1.0 - s), s);
         }
     }
 }
@@ -49,10 +52,13 @@ impl CpuDevice {
         self.pool.divide(x.len(), GRAIN, |run| forward(self.class, unsafe { y.part(run.clone()) }, &x[run]));
     }
 
-    pub(crate) fn gelu_backward(&self, dy: &mut [f32], x: &[f32]) {
-        assert_eq!(dy.len(), x.len(), "KN-1 (shapes): gelu backward");
-        let dy = Parts::of(dy);
-        // SAFETY: runs of one division are disjoint.
-        self.pool.divide(x.len(), GRAIN, |run| backward(self.class, unsafe { dy.part(run.clone()) }, &x[run]));
+    pub(crate) fn gelu_with_slope(&self, y: &mut [f32], x: &mut [f32]) {
+        assert_eq!(y.len(), x.len(), "KN-1 (shapes): gelu with slope");
+        let len = y.len();
+        let (y, x) = (Parts::of(y), Parts::of(x));
+        self.pool.divide(len, GRAIN, |run| {
+            // SAFETY: runs of one division are disjoint.
+            unsafe { with_slope(self.class, y.part(run.clone()), x.part(run)) }
+        });
     }
 }

@@ -20,7 +20,7 @@ replica 0: lanes 0..4 of 8
 replica 1: lanes 4..8 of 8
 
 node  seats   owns  shadows   device     host      budget
-n1    s0r0   66560        0  4.5 MiB  0.0 MiB  1024.0 MiB
+n1    s0r0   66560        0  4.4 MiB  0.0 MiB  1024.0 MiB
 ";
     assert!(text.starts_with(head), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.ends_with('|')).collect();

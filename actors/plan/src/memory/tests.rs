@@ -21,11 +21,11 @@ fn reference_model_by_hand() {
     assert_eq!([first.seat_weights, last.seat_weights], computed.map(|e| 4 * e));
     // Four lanes a replica: at most three open subtrees.
     assert_eq!([first.lane_sums, last.lane_sums], computed.map(|e| 4 * 3 * e));
-    // s = 32, h = 64, a = 4: a layer keeps (14 h + a + 4) s; 1F1B has two in flight on stage 0, one on stage 1.
-    let layer = (14 * 64 + 4 + 4) * 32;
+    // s = 32, h = 64, a = 4: a layer keeps (10 h + a + 4) s; 1F1B has two in flight on stage 0, one on stage 1.
+    let layer = (10 * 64 + 4 + 4) * 32;
     assert_eq!([first.stash, last.stash], [4 * 2 * (2 * layer), 4 * (2 * layer + 32 * 64)]);
     assert_eq!([first.logits, last.logits], [0, 4 * 32 * (512 + 64 + 2)]);
-    assert_eq!([first.scratch, last.scratch], [4 * 7 * 32 * 64; 2]);
+    assert_eq!([first.scratch, last.scratch], [4 * 9 * 32 * 64; 2]);
     assert_eq!([first.transit, last.transit], computed.map(|e| 4 * (4 * 32 * 64 + e)));
     assert_eq!(first.total(), first.device() + first.host());
 }

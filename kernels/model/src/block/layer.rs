@@ -35,7 +35,7 @@ struct Map {
     layout: Layout,
 }
 
-/// What a layer keeps for its backward pass: `14 width + heads + 4` elements a token, its input included.
+/// What a layer keeps for its backward pass: `10 width + heads + 4` elements a token, its input included.
 pub(crate) struct LayerStash {
     /// `[rows, width]`, the layer's input.
     x: Arc<Buffer>,
@@ -51,10 +51,8 @@ pub(crate) struct LayerStash {
     middle: Buffer,
     /// `[rows, 2]`
     ln_2: Buffer,
-    /// `[rows, 4 width]`, before the activation.
+    /// `[rows, 4 width]`, before the activation, which is computed again.
     hidden: Buffer,
-    /// `[rows, 4 width]`, after it.
-    activated: Buffer,
 }
 
 impl Layer {
@@ -108,16 +106,16 @@ impl Layer {
             let normed = self.ln_2.forward(scope, self.block, &middle, &mut ln_2)?;
             self.map(scope, &self.fc, &normed, kept)?
         };
-        let mut activated = scope.per_row(kept, 4 * width)?;
-        device.gelu(activated.view_mut(), hidden.view());
-        let mut y = self.map(scope, &self.mlp_proj, &activated, tag)?;
+        let mut y = {
+            let mut activated = scope.per_row(Tag::Temporary, 4 * width)?;
+            device.gelu(activated.view_mut(), hidden.view());
+            self.map(scope, &self.mlp_proj, &activated, tag)?
+        };
         let dropout = scope.dropout(self.block, DropoutSite::MlpOutput);
         device.add_residual(y.view_mut(), middle.view(), dropout.as_ref());
 
         let stash = match scope.phase {
-            Phase::Train { .. } => {
-                Some(LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, hidden, activated })
-            }
+            Phase::Train { .. } => Some(LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, hidden }),
             Phase::Evaluate => None,
         };
         Ok((y, stash))
@@ -131,13 +129,15 @@ impl Layer {
         gradient: &mut Buffer,
         into: &mut Accumulator<'_>,
     ) -> Result<(), ArenaError> {
-        let LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, hidden, activated } = stash;
+        let LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, mut hidden } = stash;
         let device = scope.device;
 
-        let mut dhidden =
-            self.branch_backward(scope, &self.mlp_proj, DropoutSite::MlpOutput, gradient, &activated, into)?;
-        drop(activated);
-        device.gelu_backward(dhidden.view_mut(), hidden.view());
+        let mut dhidden = {
+            let mut activated = scope.per_row(Tag::Temporary, 4 * scope.sizes.width)?;
+            device.gelu_with_slope(activated.view_mut(), hidden.view_mut());
+            self.branch_backward(scope, &self.mlp_proj, DropoutSite::MlpOutput, gradient, &activated, into)?
+        };
+        device.multiply_into(dhidden.view_mut(), hidden.view());
         drop(hidden);
         self.norm_and_map_backward(scope, (&self.ln_2, &self.fc), (&middle, ln_2), dhidden, gradient, into)?;
         drop(middle);
