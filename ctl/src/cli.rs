@@ -278,9 +278,10 @@ pub enum Chaos {
     /// The compute device of a worker hangs at the next instruction of a stage of the job, for good; it will be evicted.
     HangStage {
         /// Id of the job, such as `j1`.
+        #[arg(value_parser = job_id)]
         job: String,
         /// Name of the worker; the first one that is ready if none is given.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = node_name)]
         node: Option<String>,
     },
 }

@@ -105,3 +105,33 @@ fn help_documents_the_exit_codes() {
         assert!(help.contains(code), "{help}");
     }
 }
+
+/// docs/cli.md has a row for every command, with every option of it.
+#[test]
+fn the_documentation_knows_every_command_and_option() {
+    let page = include_str!("../../../docs/cli.md");
+    let mut missing = Vec::new();
+    let mut look = |command: &clap::Command, called: &str| {
+        let rows: Vec<&str> =
+            page.lines().filter(|line| line.starts_with("| `") && line.contains(&format!("`{called}"))).collect();
+        let options = command.get_arguments().filter(|arg| !arg.is_global_set()).filter_map(|arg| arg.get_long());
+        missing.extend(
+            options
+                .filter(|option| !rows.iter().any(|row| row.contains(&format!("--{option}"))))
+                .map(|o| format!("{called} --{o}")),
+        );
+        if rows.is_empty() {
+            missing.push(called.to_owned());
+        }
+    };
+    for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let inner: Vec<&clap::Command> = verb.get_subcommands().collect();
+        if inner.is_empty() {
+            look(verb, verb.get_name());
+        }
+        for command in inner {
+            look(command, &format!("{} {}", verb.get_name(), command.get_name()));
+        }
+    }
+    assert!(missing.is_empty(), "docs/cli.md lacks {missing:?}");
+}

@@ -161,7 +161,8 @@ fn worker(dir: &LocalCluster, program: &Path, name: &str, wanted: &Wanted) -> Re
         join: None,
         memory: wanted.memory.unwrap_or(node::DEFAULT_MEMORY),
         threads: wanted.threads.unwrap_or(1),
-        data_dir: dir.node(name).join("data"),
+        // Beside the file, wherever the directory is carried.
+        data_dir: "data".into(),
     })?;
     identity::make_node(dir, name)?;
     let arguments = [

@@ -43,7 +43,8 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
             join: None,
             memory: Bytes(2 << 30),
             threads: 1,
-            data_dir: context.dir.node(name).join("data"),
+            // Beside the file, wherever the directory is carried.
+            data_dir: "data".into(),
         })?;
         identity::make_node(&context.dir, name)?;
     }

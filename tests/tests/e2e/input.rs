@@ -90,3 +90,36 @@ fn errors_are_json_when_that_was_asked_for() {
     }
     assert_eq!(fs::read_to_string(file).expect("there"), "precious");
 }
+
+/// What cannot be done is refused in words, and what was not done is said.
+#[test]
+fn orders_that_come_too_late_are_refused_and_up_says_what_it_left_alone() {
+    let cluster = cluster(2);
+    let job = cluster.submit(&JobFile { steps: 4, ..JobFile::default() }.write(cluster.path(), "short"));
+    cluster.wait(&job, "done");
+    let file = cluster.path().join("corpus.txt");
+    let file = file.to_str().expect("UTF-8");
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["chaos", "panic-stage", &job], 1, "is over"),
+        (&["chaos", "panic-stage", &job, "--node", "w9"], 2, "no living node w9"),
+        (&["digest", &job, "--at", "step=2"], 1, "possible are the steps from 4 to 4"),
+        (&["export", &job, "--to", file], 2, "is a file"),
+    ];
+    for (args, code, word) in cases {
+        let output = cluster.run(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(word), "{args:?}: {} {said}", output.status);
+    }
+    for event in cluster.events(&job) {
+        let ids =
+            event.reason.split(|c: char| !c.is_alphanumeric()).filter(|word| matches!(*word, "n1" | "n2")).count();
+        assert_eq!(ids, 0, "people know workers by name: {}", event.reason);
+    }
+    let raised: serde_json::Value = cluster.json(&["up", "--nodes", "1", "--memory", "2GiB"]);
+    let notes: Vec<&str> = raised["notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str()).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].contains("2 workers run and 1 were asked for") && notes[1].contains("--memory 2GiB"), "{notes:?}");
+    assert!(raised["page"].as_str().is_some_and(|page| page.starts_with("http://127.0.0.1:")), "{raised}");
+    let again = cluster.run(&["submit", cluster.path().join("short.toml").to_str().expect("UTF-8"), "--json"]);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("\"known\": false"), "a job that is over is no obstacle");
+}

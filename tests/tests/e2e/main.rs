@@ -3,6 +3,7 @@
 mod data;
 mod disk;
 mod faults;
+mod hosts;
 mod input;
 mod layouts;
 mod memory;

@@ -6,13 +6,15 @@ use shoal_wire::api::ApiError;
 
 use super::fixture::Served;
 
+type Headers = &'static [(HeaderName, &'static str)];
+
 const HERE: (HeaderName, &str) = (HOST, "127.0.0.1:80");
 const KNOWN: (HeaderName, &str) = (AUTHORIZATION, "Bearer secret");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_and_pages_of_the_web_are_turned_away_from_every_route() {
     let served = Served::up().await;
-    let refused: [(&[(HeaderName, &str)], StatusCode, &str); 7] = [
+    let refused: [(Headers, StatusCode, &str); 7] = [
         (&[HERE], StatusCode::UNAUTHORIZED, "token"),
         (&[HERE, (AUTHORIZATION, "Bearer guess")], StatusCode::UNAUTHORIZED, "token"),
         (&[HERE, (AUTHORIZATION, "secret")], StatusCode::UNAUTHORIZED, "token"),
@@ -52,4 +54,13 @@ async fn a_page_of_our_own_is_served_and_the_status_page_takes_the_token_in_its_
     assert_eq!(status("/?token=secret").await, StatusCode::OK);
     assert_eq!(status("/?token=guess").await, StatusCode::UNAUTHORIZED);
     assert_eq!(status("/v1/nodes?token=secret").await, StatusCode::UNAUTHORIZED, "only a page needs that");
+}
+
+/// The job that docs/http.md shows is one that can be submitted.
+#[test]
+fn the_documented_job_is_a_job() {
+    let page = include_str!("../../../../docs/http.md");
+    let block = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let spec: shoal_config::JobSpec = serde_json::from_str(block).expect("a job");
+    spec.check().expect("within its limits");
 }
