@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shoal_actors::node::NodeError;
 use shoal_actors::transport::{BindError, PkiError};
 
@@ -101,6 +102,7 @@ pub fn run(role: Role) -> Result<(), DaemonError> {
     };
     logging::start(log)?;
     logging::shorten_panics();
+    open_as_many_files_as_may_be();
     let cluster =
         ClusterDir::new(std::path::absolute(dir).map_err(|source| DaemonError::File { path: dir.clone(), source })?);
     if !cluster.root().is_dir() {
@@ -114,5 +116,14 @@ pub fn run(role: Role) -> Result<(), DaemonError> {
             Some(_) => Ok(()),
         },
         Role::Worker(config) => worker::run(&cluster, &config),
+    }
+}
+
+/// A corpus of many files keeps them all open, and every peer takes sockets: the soft limit on open files, often 1024, is
+/// raised to the hard one. Where that is refused, whoever needs one file too many says so.
+fn open_as_many_files_as_may_be() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit on open files stays as it is");
     }
 }

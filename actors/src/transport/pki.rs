@@ -159,7 +159,8 @@ impl ClusterCa {
     /// # Errors
     /// If there is one already, or a file cannot be written.
     pub fn create(dir: &Path) -> Result<Self, PkiError> {
-        files::refuse_existing(&[dir.join(CA_CERT), dir.join(CA_KEY)])?;
+        // The certificate is written last: a key without one belongs to an attempt that was interrupted.
+        files::refuse_existing(&[dir.join(CA_CERT)])?;
         let ca = Self::generate()?;
         files::write(&dir.join(CA_KEY), &ca.key.serialize_pem())?;
         files::write(&dir.join(CA_CERT), &ca.pem)?;

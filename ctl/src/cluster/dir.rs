@@ -52,7 +52,7 @@ impl LocalCluster {
     /// Whether a cluster lives here.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
-        self.ca().is_dir()
+        self.ca().join("ca.crt").is_file()
     }
 
     /// Makes the directory if it is not there, and refuses one that holds something else.

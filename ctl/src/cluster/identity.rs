@@ -32,3 +32,20 @@ pub fn make_node(dir: &LocalCluster, name: &str) -> Result<(), Failure> {
 fn refused(error: PkiError) -> Failure {
     Failure::Usage(format!("{:#}", anyhow::Error::from(error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_whose_making_was_interrupted_is_made_anew() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = LocalCluster::new(&temp.path().join("c")).expect("path");
+        let interrupted = make_cluster(&dir).expect("made");
+        assert_eq!(make_cluster(&dir).expect("there"), interrupted);
+        std::fs::remove_file(dir.ca().join("ca.crt")).expect("there");
+        let name = make_cluster(&dir).expect("made anew");
+        assert_ne!(name, interrupted);
+        make_node(&dir, "w1").expect("issued");
+    }
+}

@@ -36,11 +36,7 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let _claim = dir.claim(CLAIM)?;
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
-    // The respawner's child is not recorded; it must not outlive its parent.
-    let mut processes: Vec<Process> = living.iter().map(|started| started.process).collect();
-    processes.extend(living.iter().filter(|started| started.name == COORDINATOR).flat_map(|s| s.process.children()));
-
-    let mut left = processes;
+    let mut left = processes(&started);
     if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.root()).shutdown().is_ok() {
         left = wait_for_end(&left, GRACE);
     }
@@ -49,11 +45,7 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
         left.iter().for_each(|process| process.signal(Signal::TERM));
         left = wait_for_end(&left, patience);
     }
-    left.iter().for_each(|process| process.signal(Signal::KILL));
-    let immortal = wait_for_end(&left, KILLED);
-    if let Some(process) = immortal.first() {
-        return Err(Failure::No(format!("process {} does not end even when killed", process.pid)));
-    }
+    end(&left)?;
     for record in &started {
         dir.forget(&record.name)?;
     }
@@ -61,6 +53,29 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
         living.into_iter().partition(|started| left.contains(&started.process));
     let names = |list: Vec<&Started>| list.into_iter().map(|started| started.name.clone()).collect();
     Ok(Stopped { stopped: names(stopped), killed: names(killed) })
+}
+
+/// The living ones of what was started, and the respawner's child, which is not recorded and must not outlive its parent.
+fn processes(started: &[Started]) -> Vec<Process> {
+    let living = || started.iter().filter(|started| started.process.lives());
+    let children = living().filter(|started| started.name == COORDINATOR).flat_map(|s| s.process.children());
+    living().map(|started| started.process).chain(children).collect()
+}
+
+/// Kills what was started in a directory that is not there any more, so that nothing can be asked of anybody.
+///
+/// # Errors
+/// If a process does not end even so.
+pub fn kill(started: &[Started]) -> Result<(), Failure> {
+    end(&processes(started))
+}
+
+fn end(left: &[Process]) -> Result<(), Failure> {
+    left.iter().for_each(|process| process.signal(Signal::KILL));
+    match wait_for_end(left, KILLED).first() {
+        None => Ok(()),
+        Some(process) => Err(Failure::No(format!("process {} does not end even when killed", process.pid))),
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +105,11 @@ mod tests {
         assert_eq!(stopped, Stopped { stopped: vec!["w1".into()], killed: vec![] });
         assert!(!ours.lives() && stranger.lives());
         assert_eq!(cluster.started().expect("records"), []);
+
+        let orphan = shell("exec sleep 60");
+        kill(&[Started { name: "w3".into(), process: orphan }, Started { name: "w2".into(), process: reused }])
+            .expect("killed");
+        assert!(!orphan.lives() && stranger.lives());
         stranger.signal(Signal::KILL);
         assert_eq!(wait_for_end(&[stranger], KILLED), []);
     }

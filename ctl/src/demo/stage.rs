@@ -1,5 +1,6 @@
 //! A cluster in a temporary directory that never outlives the demonstration.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use shoal_config::Bytes;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::cluster::{LocalCluster, Raised, Wanted, raise, stop};
+use crate::cluster::{LocalCluster, Raised, Started, Wanted, kill, raise, stop};
 use crate::failure::Failure;
 
 /// Arena budget of a worker: the demo's state takes a few MiB of it.
@@ -25,6 +26,8 @@ pub struct Stage {
     /// Its coordinator.
     pub client: Client,
     open: bool,
+    /// What was started, in case that the directory that says so goes.
+    started: RefCell<Vec<Started>>,
     temp: TempDir,
 }
 
@@ -40,7 +43,7 @@ impl Stage {
             .map_err(Failure::file("create a directory in", std::env::temp_dir()))?;
         let dir = LocalCluster::new(&temp.path().join("cluster"))?;
         let client = Client::new(dir.root());
-        Ok(Self { program: program.to_owned(), nodes, dir, client, open: true, temp })
+        Ok(Self { program: program.to_owned(), nodes, dir, client, open: true, started: RefCell::default(), temp })
     }
 
     /// Puts a file beside the cluster.
@@ -59,7 +62,11 @@ impl Stage {
     /// As [`raise`].
     pub fn raise(&self) -> Result<Raised, Failure> {
         let wanted = Wanted { nodes: self.nodes, memory: Some(MEMORY), threads: None, http_port: None, timeout: READY };
-        raise(&self.dir, &self.program, &wanted)
+        let raised = raise(&self.dir, &self.program, &wanted);
+        if let Ok(started) = self.dir.started() {
+            *self.started.borrow_mut() = started;
+        }
+        raised
     }
 
     /// Stops every process and removes the directory.
@@ -67,10 +74,13 @@ impl Stage {
     /// # Errors
     /// If a process does not end.
     pub fn close(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.open) && self.dir.root().exists() {
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
+        if self.dir.root().exists() {
             stop(&self.dir)?;
         }
-        Ok(())
+        kill(&self.started.borrow())
     }
 }
 
