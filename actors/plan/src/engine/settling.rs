@@ -139,6 +139,10 @@ impl Engine {
             // A gradient of another attempt is none: a node may come back with one after the step was given up without it.
             let of_this_attempt = inventory.adopted == self.planned_generation();
             for holding in &inventory.holdings {
+                // From a fork of the ledger: it is refused, so nobody waits for its gradient.
+                if holding.version.step >= head.step && !self.is_at(holding.version, head) {
+                    continue;
+                }
                 let at_head = of_this_attempt && self.is_at(holding.version, head);
                 match holding.prepared.filter(|_| at_head) {
                     Some(norm) => {
