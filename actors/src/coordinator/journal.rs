@@ -1,6 +1,6 @@
 //! What the coordinator needs of a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,6 +51,8 @@ pub struct Restored {
     pub counters: BTreeMap<Counter, u64>,
     /// Every node id that was given out, with the node's name.
     pub nodes: BTreeMap<NodeId, String>,
+    /// Those of them whose process is known to be gone.
+    pub gone: BTreeSet<NodeId>,
     /// Every job with its lines, in order of id.
     pub jobs: BTreeMap<JobId, (Arc<Job>, Vec<Line>)>,
 }
@@ -67,6 +69,10 @@ impl Restored {
                 }
                 Entry::Node { id, name } => {
                     restored.nodes.insert(id, name);
+                }
+                Entry::Gone { id, name } => {
+                    restored.nodes.insert(id, name);
+                    restored.gone.insert(id);
                 }
                 Entry::Job { id, job } => {
                     restored.jobs.insert(id, (job, Vec::new()));

@@ -157,6 +157,7 @@ impl Coordinator {
         if !self.members.lose(now, node) {
             return Ok(());
         }
+        self.journal.append(&Entry::Gone { id: node, name: self.name(node) })?;
         self.asks.forget(node);
         self.introduce();
         self.drive_active(Some(Event::Lost { node, cause }))?;

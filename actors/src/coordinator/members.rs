@@ -1,6 +1,6 @@
 //! Who is in the cluster, as a value: no clock, no links.
 //!
-//! MB-1 (lost is for good): a node that is gone never comes back under its id.
+//! MB-1 (lost is for good): a node that is gone never comes back under its id, nor to a later coordinator.
 //! MB-2 (own lateness): every deadline moves by as much as the watcher itself was late.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,8 @@ impl Default for Patience {
 pub(super) struct Members {
     patience: Patience,
     nodes: BTreeMap<NodeId, Member>,
+    /// Gone before this coordinator started.
+    gone: BTreeSet<NodeId>,
 }
 
 /// One worker process.
@@ -77,13 +79,13 @@ pub(super) enum Arrival {
 }
 
 impl Members {
-    pub(super) fn new(patience: Patience) -> Self {
-        Self { patience, nodes: BTreeMap::new() }
+    pub(super) fn new(patience: Patience, gone: BTreeSet<NodeId>) -> Self {
+        Self { patience, nodes: BTreeMap::new(), gone }
     }
 
     /// Whether a process that had this id may have it again.
     pub(super) fn may_return(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_none_or(Member::is_living)
+        !self.gone.contains(&node) && self.nodes.get(&node).is_none_or(Member::is_living)
     }
 
     /// The living node of this name, or with this id as its name.

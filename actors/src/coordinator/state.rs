@@ -73,7 +73,7 @@ impl Coordinator {
             intake,
             flusher: Flusher::new(Arc::clone(&journal)),
             last_job: restored.counters.get(&Counter::Jobs).copied().unwrap_or(0),
-            members: Members::new(patience),
+            members: Members::new(patience, restored.gone),
             names: restored.nodes,
             doorstep: Doorstep::default(),
             orders: BTreeMap::new(),

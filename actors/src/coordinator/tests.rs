@@ -60,6 +60,18 @@ async fn workers_get_ids_that_are_never_used_twice_and_know_each_other() {
     assert_eq!(names, ["a", "c"]);
 }
 
+/// MB-1 outlives the coordinator: a process that was given up is someone else to the next one, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_was_lost_is_someone_else_to_the_next_coordinator() {
+    let mut stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let mut a = stage.worker("a").await;
+    a.down().await;
+    stage.replace().await;
+    let mut back = Fake::new(&stage.ca, "a");
+    back.knock(stage.address, Some(a.node)).await.expect("let in");
+    assert_eq!((a.node, back.node), (NodeId(1), NodeId(2)));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_is_durable_before_it_is_given_out() {
     let stage = Stage::up(CALM).await;

@@ -47,6 +47,13 @@ pub enum Entry {
         /// The line.
         line: Line,
     },
+    /// The process with a node id is lost, or has left; it never has that id again.
+    Gone {
+        /// The id.
+        id: NodeId,
+        /// The operator's name for the node.
+        name: String,
+    },
 }
 
 /// Numbers that are never given out twice.
@@ -73,7 +80,7 @@ impl Entry {
     pub fn key(&self) -> Vec<u8> {
         match self {
             Self::Counter { counter, .. } => vec![b'c', *counter as u8],
-            Self::Node { id, .. } => [&b"n"[..], &id.0.to_be_bytes()].concat(),
+            Self::Node { id, .. } | Self::Gone { id, .. } => [&b"n"[..], &id.0.to_be_bytes()].concat(),
             Self::Job { id, .. } => [&b"j"[..], &id.0.to_be_bytes()].concat(),
             Self::Line { job, number, .. } => [&b"l"[..], &job.0.to_be_bytes(), &number.to_be_bytes()].concat(),
         }

@@ -140,7 +140,10 @@ impl Store {
 fn is_newer(kept: &Entry, logged: &Entry) -> bool {
     match (kept, logged) {
         (Entry::Counter { value: kept, .. }, Entry::Counter { value: logged, .. }) => kept > logged,
-        (Entry::Counter { .. } | Entry::Node { .. } | Entry::Job { .. } | Entry::Line { .. }, _) => false,
+        (
+            Entry::Counter { .. } | Entry::Node { .. } | Entry::Gone { .. } | Entry::Job { .. } | Entry::Line { .. },
+            _,
+        ) => false,
     }
 }
 

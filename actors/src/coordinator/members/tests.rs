@@ -17,7 +17,7 @@ const A: NodeId = NodeId(1);
 const B: NodeId = NodeId(2);
 
 fn two() -> Members {
-    let mut members = Members::new(Patience { suspect: 1_000, lost: 5_000 });
+    let mut members = Members::new(Patience { suspect: 1_000, lost: 5_000 }, BTreeSet::new());
     assert_eq!(members.arrive(Millis(0), A, introduction("a")), Arrival::Joined);
     assert_eq!(members.arrive(Millis(0), B, introduction("b")), Arrival::Joined);
     members
@@ -99,7 +99,7 @@ fn one_who_wishes_to_leave_is_offered_no_more_and_said_to_have_left() {
 
 #[test]
 fn names_are_listed_by_number_and_the_gone_only_for_a_while() {
-    let mut members = Members::new(Patience::default());
+    let mut members = Members::new(Patience::default(), BTreeSet::new());
     for (id, name) in [(1, "w10"), (2, "w2"), (3, "big"), (4, "w1")] {
         members.arrive(Millis(0), NodeId(id), introduction(name));
     }
