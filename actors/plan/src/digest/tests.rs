@@ -64,7 +64,7 @@ fn what_is_missing_is_named() {
     reports.remove(gone);
     let missing = IntervalSet::from(Interval::new(0, 128));
     let error = DigestError::Missing { block: BlockId(5), kind: Kind::Moment2, missing };
-    assert_eq!(error.to_string(), "Moment2 of b5 is not complete: nobody reported 0..128");
+    assert_eq!(error.to_string(), "moment2 of b5 is not complete: nobody reported 0..128");
     assert_eq!(assemble(&table, &reports), Err(error));
 }
 
@@ -86,7 +86,7 @@ fn disagreement_is_named() {
     reports.pop();
     reports[0].leaves.pop();
     let error = assemble(&table, &reports).expect_err("one hash too few");
-    assert_eq!(error.to_string(), "Weight of b0, elements 0..34816: 8 hashes for 9 segments");
+    assert_eq!(error.to_string(), "weight of b0, elements 0..34816: 8 hashes for 9 segments");
 }
 
 proptest! {

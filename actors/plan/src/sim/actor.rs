@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::bulk::Body;
 use super::faults::Point;
+use super::hang::Hung;
 use super::model::{leaf, word};
 use super::oracle::Oracle;
 use super::seats::SeatState;
-use super::world::{Coming, MILLI, World};
+use super::world::{Coming, World};
 use crate::blocks::ModelTable;
 use crate::digest::PieceLeaves;
 use crate::holder::{Holder, HolderCommand, HolderEvent, SlotCommand, SlotId, Source, Wanted};
@@ -16,7 +17,7 @@ use crate::ids::{BlockId, Generation, NodeId, PieceId};
 use crate::job::Job;
 use crate::layout::Plan;
 use crate::ledger::{LedgerEntry, Version};
-use crate::protocol::{InHand, Persist};
+use crate::protocol::Persist;
 use crate::rules::Rules;
 use crate::space::{Interval, IntervalSet, Kind};
 
@@ -33,16 +34,6 @@ pub(super) enum Life {
         cut: u64,
         late: u64,
     },
-}
-
-/// A device's thread that does not come back from what it does.
-#[derive(Clone, Debug)]
-pub(super) struct Hung {
-    pub since: u64,
-    /// Whether the node can tell.
-    pub told: bool,
-    /// What waits for it.
-    pub waiting: Vec<Coming>,
 }
 
 /// A node.
@@ -161,23 +152,6 @@ impl Actor {
             weights: BTreeMap::new(),
             seats: Vec::new(),
             reported: Vec::new(),
-        }
-    }
-
-    pub(super) fn in_hand(&self, now: u64) -> Option<InHand> {
-        let hung = self.hung.as_ref().filter(|hung| hung.told)?;
-        Some(InHand { what: "compute device".into(), millis: (now - hung.since) / MILLI })
-    }
-}
-
-impl Task {
-    /// Whether the device's thread does it.
-    fn is_computed(&self) -> bool {
-        match self {
-            Self::Apply { .. } | Self::Persist { .. } | Self::Fill { .. } | Self::Serve { .. } | Self::Seat { .. } => {
-                true
-            }
-            Self::Report { .. } | Self::StageFailed { .. } => false,
         }
     }
 }

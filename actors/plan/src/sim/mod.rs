@@ -11,6 +11,7 @@ mod brief;
 mod bulk;
 mod coordinator;
 mod faults;
+mod hang;
 mod model;
 mod moves;
 mod oracle;

@@ -1,6 +1,6 @@
 //! Faults happen.
 
-use super::actor::{Hung, Life, Task};
+use super::actor::{Life, Task};
 use super::faults::{Fault, Help, Planned};
 use super::world::{Coming, MILLI, World};
 use crate::engine::{Event, LossCause};
@@ -188,35 +188,6 @@ impl World {
         let cause = "index out of bounds".to_owned();
         self.queue.push(self.now + 50, Coming::Task(node, Task::StageFailed { cause }));
         true
-    }
-
-    fn hang_device(&mut self, node: NodeId) -> bool {
-        let now = self.now;
-        // Some hang for good, and some of those that do not cannot tell: it is no thread of theirs that hangs.
-        let (for_good, told) = (self.rng.one_in(3), !self.rng.one_in(4));
-        let time = if self.rng.one_in(2) { self.rng.within(10, 400) } else { self.rng.within(400, 3000) } * MILLI;
-        let up = self.up().len();
-        let Some(actor) = self.nodes.get_mut(&node) else { return false };
-        if !matches!(actor.life, Life::Up) || actor.hung.is_some() {
-            return false;
-        }
-        actor.hung = Some(Hung { since: now, told: told || for_good, waiting: Vec::new() });
-        if !for_good {
-            self.queue.push(now + time, Coming::DeviceGoesOn(node));
-        }
-        if up <= 3 || !self.rng.one_in(4) {
-            let delay = self.rng.within(1, 25) * MILLI;
-            self.queue.push(now + delay, Coming::NewNode);
-        }
-        true
-    }
-
-    pub(super) fn device_goes_on(&mut self, node: NodeId) {
-        let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.take()) else { return };
-        self.trace(|| format!("the device of {node} goes on"));
-        for coming in hung.waiting {
-            self.queue.push(self.now, coming);
-        }
     }
 
     fn lose_slot(&mut self, at: NodeId) -> bool {

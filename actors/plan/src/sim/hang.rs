@@ -1,0 +1,67 @@
+//! A device that hangs while its node lives.
+
+use super::actor::{Actor, Life, Task};
+use super::world::{Coming, MILLI, World};
+use crate::ids::NodeId;
+use crate::protocol::InHand;
+
+/// A device's thread that does not come back from what it does.
+#[derive(Clone, Debug)]
+pub(super) struct Hung {
+    pub since: u64,
+    /// Whether the node can tell.
+    pub told: bool,
+    /// What waits for it.
+    pub waiting: Vec<Coming>,
+}
+
+impl Actor {
+    /// What the node can say of its threads.
+    pub(super) fn in_hand(&self, now: u64) -> Option<InHand> {
+        let hung = self.hung.as_ref().filter(|hung| hung.told)?;
+        Some(InHand { what: "compute device".into(), millis: (now - hung.since) / MILLI })
+    }
+}
+
+impl Task {
+    /// Whether the device's thread does it.
+    pub(super) fn is_computed(&self) -> bool {
+        match self {
+            Self::Apply { .. } | Self::Persist { .. } | Self::Fill { .. } | Self::Serve { .. } | Self::Seat { .. } => {
+                true
+            }
+            Self::Report { .. } | Self::StageFailed { .. } => false,
+        }
+    }
+}
+
+impl World {
+    pub(super) fn hang_device(&mut self, node: NodeId) -> bool {
+        let now = self.now;
+        // Some hang for good, and some of those that do not cannot tell: it is no thread of theirs that hangs.
+        let (for_good, told) = (self.rng.one_in(3), !self.rng.one_in(4));
+        let time = if self.rng.one_in(2) { self.rng.within(10, 400) } else { self.rng.within(400, 3000) } * MILLI;
+        let up = self.up().len();
+        let Some(actor) = self.nodes.get_mut(&node) else { return false };
+        if !matches!(actor.life, Life::Up) || actor.hung.is_some() {
+            return false;
+        }
+        actor.hung = Some(Hung { since: now, told: told || for_good, waiting: Vec::new() });
+        if !for_good {
+            self.queue.push(now + time, Coming::DeviceGoesOn(node));
+        }
+        if up <= 3 || !self.rng.one_in(4) {
+            let delay = self.rng.within(1, 25) * MILLI;
+            self.queue.push(now + delay, Coming::NewNode);
+        }
+        true
+    }
+
+    pub(super) fn device_goes_on(&mut self, node: NodeId) {
+        let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.take()) else { return };
+        self.trace(|| format!("the device of {node} goes on"));
+        for coming in hung.waiting {
+            self.queue.push(self.now, coming);
+        }
+    }
+}
