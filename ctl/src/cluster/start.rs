@@ -63,7 +63,7 @@ pub struct Raised {
 /// part of the message.
 pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
     let give_up = Instant::now() + wanted.timeout;
-    let _claim = dir.claim(wanted.timeout)?;
+    let claim = dir.claim(wanted.timeout)?;
     identity::make_cluster(dir)?;
     let client = Client::new(dir.root());
     let coordinator = coordinator(dir, program, wanted.http_port.unwrap_or(0))?;
@@ -77,12 +77,23 @@ pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Rais
     let expected: Vec<&str> = live.iter().map(String::as_str).chain(names.iter().map(String::as_str)).collect();
     let watched: Vec<&Started> = std::iter::once(&coordinator).chain(&workers).collect();
     let what = format!("not all of {} are ready", expected.join(", "));
-    let nodes = wait(dir, &watched, give_up, &what, || {
+    let before: Vec<Started> = dir.started()?.into_iter().filter(|started| live.contains(&started.name)).collect();
+    let ready = wait(dir, &watched, give_up, &what, || {
+        if before.iter().any(|started| !started.process.lives()) {
+            return Some(None);
+        }
         let nodes: Vec<NodeInfo> =
             client.nodes().ok()?.into_iter().filter(|node| expected.contains(&node.node.as_str())).collect();
         let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
-        (ready == expected.len()).then_some(nodes)
+        (ready == expected.len()).then_some(Some(nodes))
     })?;
+    let Some(nodes) = ready else {
+        // A worker that counted was dying already: now it does not count any more.
+        drop(claim);
+        let mut again = raise(dir, program, wanted)?;
+        again.started.splice(0..0, names);
+        return Ok(again);
+    };
     let (http, page) = client.addresses()?;
     let settings = live.iter().filter_map(|name| node::read(&dir.node_file(name)).ok()).collect::<Vec<_>>();
     Ok(Raised {

@@ -129,6 +129,7 @@ fn two_kills_at_once_lose_steps_and_say_so() {
     for pid in pids {
         cluster.signal(pid, Signal::KILL);
     }
+    // At once: some may be dying still, and do not count.
     cluster.grow(2);
     assert_eq!(cluster.final_digest(&job).state_blake3, want);
     let status = cluster.status(&job);
