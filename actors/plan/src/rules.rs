@@ -47,11 +47,13 @@ pub enum Breach {
     NoWatchdog,
     /// When nothing moves, whoever has not reported is evicted, hung or waiting for the one that is.
     MuteEvicted,
+    /// Whoever is stuck in one piece of work is evicted, whether or not the others hold everything.
+    StuckEvicted,
 }
 
 impl Breach {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ShadowAcknowledgesLate,
         Self::CommitBeforeAllPrepared,
         Self::PreparedDroppedByFence,
@@ -71,6 +73,7 @@ impl Breach {
         Self::OldGenerationObeyed,
         Self::NoWatchdog,
         Self::MuteEvicted,
+        Self::StuckEvicted,
     ];
 }
 

@@ -21,6 +21,7 @@ mod presence;
 mod restore;
 mod settling;
 mod skips;
+mod stall;
 pub mod status;
 mod training;
 mod watchdog;

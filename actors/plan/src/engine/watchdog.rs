@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! no progress for its patience -> fence with the same members -> what everyone's threads have in hand
-//!   some are stuck in one piece of work, others not:       the stuck are evicted
-//!   the same were mute twice, the others hold everything:  the mute are evicted
-//!   nothing moved in three attempts:                       parked, with everything kept
-//!   else:                                                  done again, with twice the patience
+//!   some are stuck in one piece of work, the others hold everything:  the stuck are evicted
+//!   the same were mute twice, the others hold everything:             the mute are evicted
+//!   nothing moved in three attempts:                                  parked, with everything kept
+//!   else:                                                             done again, with twice the patience
 //! ```
 //!
 //! One hung device makes everyone mute who waits for its gradients, so muteness alone convicts nobody whose state is needed:
@@ -14,19 +14,17 @@
 //! The engine looks several times within a patience. By how much a look comes late, the coordinator itself was held up:
 //! every deadline moves by that much.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use super::face::{LossCause, Millis};
+use super::Engine;
+use super::face::Millis;
 use super::phase::{Persists, Phase, Shadow, Validation};
-use super::{Engine, Happening};
 use crate::batch::validation_windows;
 use crate::ids::{NodeId, Replica, Seat, StageIndex};
-use crate::planner::Held;
-use crate::protocol::{InHand, Inventory, ToNode};
 use crate::rules::Breach;
 
 /// Attempts without any progress after which the job is parked.
-const MOST_STALLS: u32 = 3;
+pub(super) const MOST_STALLS: u32 = 3;
 /// Steps whose durations are remembered.
 const RECENT: usize = 8;
 /// Looks within one patience.
@@ -47,18 +45,18 @@ pub(super) struct Watchdog {
     /// The next look.
     look: Option<Millis>,
     /// Attempts without progress since something was last completed, and who was mute in each of them.
-    stalls: u32,
-    mute: BTreeSet<NodeId>,
+    pub stalls: u32,
+    pub mute: BTreeSet<NodeId>,
     /// The fence under way is to find out who is stuck: nothing moved for so many milliseconds.
-    asked: Option<u64>,
+    pub asked: Option<u64>,
 }
 
 /// Something that others owe.
-struct Awaited {
-    what: String,
-    from: BTreeSet<NodeId>,
+pub(super) struct Awaited {
+    pub what: String,
+    pub from: BTreeSet<NodeId>,
     since: Millis,
-    patience: u64,
+    pub patience: u64,
 }
 
 impl Watchdog {
@@ -103,7 +101,7 @@ impl Watchdog {
         self.look.is_some()
     }
 
-    fn stalled(&mut self, mute: BTreeSet<NodeId>, waited: u64) {
+    pub(super) fn stalled(&mut self, mute: BTreeSet<NodeId>, waited: u64) {
         self.mute = if self.stalls == 0 { mute } else { self.mute.intersection(&mute).copied().collect() };
         self.stalls += 1;
         self.asked = Some(waited);
@@ -237,89 +235,4 @@ impl Engine {
     fn doubled(&self, patience: u64) -> u64 {
         patience.saturating_mul(1 << self.watchdog.stalls.min(MOST_STALLS))
     }
-
-    fn stalled(&mut self, owed: Awaited) {
-        let Awaited { what, from, patience, .. } = owed;
-        let who = if from.is_empty() { "though all have reported".into() } else { unheard(&from, "not reported") };
-        let reason = format!("no progress for {} in {what}: {who}", seconds(patience));
-        self.give_another_try(from, patience, &reason);
-    }
-
-    /// Members are not ready in time.
-    pub(super) fn deploy_overdue(&mut self) {
-        let Phase::Deploying(deploying) = &self.phase else { return };
-        let members = deploying.deployment.members.iter();
-        let mute: BTreeSet<NodeId> = members.filter(|node| !deploying.ready.contains(node)).copied().collect();
-        let patience = self.patience_to_deploy();
-        let reason = format!("no start after {}: {}", seconds(patience), unheard(&mute, "not said that it is ready"));
-        self.give_another_try(mute, patience, &reason);
-    }
-
-    fn give_another_try(&mut self, mute: BTreeSet<NodeId>, waited: u64, reason: &str) {
-        let all: Vec<NodeId> = mute.iter().copied().filter(|_| self.rules.breaks(Breach::MuteEvicted)).collect();
-        self.watchdog.stalled(mute, waited);
-        if all.is_empty() {
-            self.fence(reason);
-        } else {
-            self.expel(all.into_iter().map(|node| (node, reason.to_owned())).collect());
-        }
-    }
-
-    /// Nothing moved, and now everyone has said what they have in hand. Says whether that settles it.
-    pub(super) fn judge_stall(&mut self, inventories: &BTreeMap<NodeId, Inventory>, held: &Held) -> bool {
-        let Some(waited) = self.watchdog.asked.take() else { return false };
-        let in_hand = inventories.iter().filter_map(|(node, i)| i.in_hand.as_ref().map(|in_hand| (*node, in_hand)));
-        let stuck: Vec<(NodeId, &InHand)> = in_hand.filter(|(_, in_hand)| in_hand.millis >= waited / 2).collect();
-        if !stuck.is_empty() && stuck.len() < inventories.len() {
-            let why = |(node, InHand { what, millis }): (NodeId, &InHand)| {
-                (node, format!("its {what} has been in one piece of work for {}", seconds(*millis)))
-            };
-            self.expel(stuck.into_iter().map(why).collect());
-            return true;
-        }
-        let (stalls, mute) = (self.watchdog.stalls, self.watchdog.mute.clone());
-        let here = self.nodes.here().iter().filter(|(node, _)| inventories.contains_key(node) && !mute.contains(node));
-        let others: BTreeMap<NodeId, _> = here.map(|(node, offer)| (*node, offer.clone())).collect();
-        let kept = self.chain.head().step == 0 || held.lost(&self.setup.table, &others).is_none();
-        if stalls > 1 && stuck.is_empty() && !mute.is_empty() && !others.is_empty() && kept {
-            let why =
-                |node| (node, format!("it was mute in {stalls} attempts in a row, and the others hold everything"));
-            self.expel(mute.into_iter().map(why).collect());
-            return true;
-        }
-        if stalls >= MOST_STALLS {
-            self.watchdog.forgive();
-            self.park(&format!(
-                "{stalls} attempts after step {} made no progress, the last in {}, and no node can be told to be the \
-                 cause; look at the nodes' logs, then resume the job: everything it holds is kept",
-                self.chain.head().step,
-                seconds(waited),
-            ));
-            return true;
-        }
-        false
-    }
-
-    /// Sends living nodes away, each for its reason.
-    fn expel(&mut self, nodes: Vec<(NodeId, String)>) {
-        let mut reasons = Vec::new();
-        for (node, reason) in nodes {
-            self.nodes.lose(node, LossCause::Stalled);
-            self.note(Happening::NodeLost { node, cause: LossCause::Stalled });
-            self.send(node, ToNode::Release { generation: self.generation });
-            reasons.push(format!("{node} is evicted: {reason}"));
-        }
-        self.watchdog.forgive();
-        self.watchdog.asked = None;
-        self.fence(&reasons.join("; "));
-    }
-}
-
-fn unheard(nodes: &BTreeSet<NodeId>, what: &str) -> String {
-    let names: Vec<String> = nodes.iter().map(NodeId::to_string).collect();
-    format!("{} ha{} {what}", names.join(", "), if nodes.len() == 1 { "s" } else { "ve" })
-}
-
-fn seconds(millis: u64) -> String {
-    format!("{}.{} s", millis / 1000, millis % 1000 / 100)
 }

@@ -119,6 +119,12 @@ impl Holder {
         matches!(self.phase, Phase::Released)
     }
 
+    /// What is held, as an inventory would say: for tests.
+    #[doc(hidden)]
+    pub fn holdings(&self) -> impl Iterator<Item = crate::protocol::Holding> + '_ {
+        self.slots.iter().flat_map(|(_, slot)| slot.holdings())
+    }
+
     /// Says of everything held that it is at a version of somebody else's making: for tests.
     #[doc(hidden)]
     pub fn forge(&mut self, version: Version) {

@@ -127,7 +127,10 @@ impl World {
                 self.reached(Point::PlanJournaled, node);
             }
             Record::RolledBack { from, to } => self.judge_rollback(*from, *to),
-            Record::Happened(Happening::NodeLost { node, cause }) => self.judge.node_lost(*node, *cause),
+            Record::Happened(Happening::NodeLost { node, cause }) => {
+                self.judge.node_lost(*node, *cause);
+                self.judge_eviction(*node, *cause);
+            }
             Record::Restored { generation, piece, node } => self.judge_restored(*generation, *piece, *node),
             Record::Happened(Happening::Decided { reason }) => self.judge_decision(reason),
             Record::Evaluated { .. } | Record::Ordered(_) | Record::State(_) | Record::Happened(_) => {}
@@ -325,6 +328,9 @@ impl World {
     pub(super) fn operator(&mut self) {
         let request = self.coordinator.next_request;
         self.coordinator.next_request += 1;
+        if self.coordinator.state() == Some(State::Parked) {
+            self.end_the_hung();
+        }
         let paused = matches!(self.coordinator.state(), Some(State::Paused { .. } | State::Parked));
         let order = match self.rng.within(0, 6) {
             _ if paused => Order::Resume,

@@ -57,6 +57,16 @@ impl World {
         true
     }
 
+    /// What the operator does about nodes that a parked job names: some will never go on.
+    pub(super) fn end_the_hung(&mut self) {
+        let hung: Vec<NodeId> =
+            self.nodes.values().filter(|actor| actor.hung.is_some()).map(|actor| actor.id).collect();
+        for node in hung {
+            self.trace(|| format!("the operator ends {node}"));
+            self.kill(node);
+        }
+    }
+
     pub(super) fn device_goes_on(&mut self, node: NodeId) {
         let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.take()) else { return };
         self.trace(|| format!("the device of {node} goes on"));

@@ -6,12 +6,13 @@ use std::fmt;
 use super::actor::Life;
 use super::faults::Fault;
 use super::model::leaf;
-use super::world::World;
+use super::world::{World, offer};
 use crate::digest::{PieceLeaves, assemble};
 use crate::engine::{LossCause, RedundancyState, State};
 use crate::holder::SlotId;
 use crate::ids::{BlockId, Digest, Generation, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Update, Version};
+use crate::planner::Held;
 use crate::space::{Interval, Kind};
 
 /// One demand.
@@ -123,7 +124,9 @@ impl World {
     /// The engine says that redundancy is full: from here on the promise holds, for what is still there.
     pub(super) fn see_redundancy(&mut self) {
         let Some(engine) = &self.coordinator.engine else { return };
-        if engine.redundancy().state != RedundancyState::Full {
+        // Where no shadows are asked for, it is full with whatever there is.
+        let settled = matches!(engine.status().state, State::Training | State::Paused { .. } | State::Done);
+        if engine.redundancy().state != RedundancyState::Full || !settled {
             return;
         }
         let Some(plan) = engine.plan() else { return };
@@ -174,6 +177,35 @@ impl World {
         }
         self.judge.lost_steps += from - to;
         self.judge.records.retain(|step, _| *step <= to);
+    }
+
+    /// The engine never sends away whoever holds what nobody else does. What it cannot know of yet is not its fault.
+    pub(super) fn judge_eviction(&mut self, evicted: NodeId, cause: LossCause) {
+        let sent_away = match cause {
+            LossCause::Evicted | LossCause::Stalled => true,
+            LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Left => false,
+        };
+        let Some(engine) = self.coordinator.engine.as_ref().filter(|_| sent_away) else { return };
+        let (head, others) = (engine.version(), engine.members());
+        if head.step == 0 || others.iter().any(|node| self.nodes[node].hurt) {
+            return;
+        }
+        let before = self.judge.records.get(&head.step).map(|entry| entry.previous);
+        let mut held = Held::none();
+        let mut members = BTreeMap::new();
+        for node in others {
+            members.insert(node, offer());
+            for holding in self.nodes[&node].holder.holdings() {
+                let behind = holding.version.step + 1 == head.step && Some(holding.version.chain) == before;
+                if holding.version == head || (behind && holding.prepared.is_some()) {
+                    held.insert(node, holding.block, holding.interval);
+                }
+            }
+        }
+        if let Some((block, missing)) = held.lost(&self.arithmetic.table, &members) {
+            let found = format!("{evicted} is sent away ({cause}), and nobody else holds {block} {missing}");
+            self.accuse(Oracle::Lost, found);
+        }
     }
 
     /// The watchdog is there for what hangs. Where nothing hung, everybody comes to hear what they wait for, or that they wait

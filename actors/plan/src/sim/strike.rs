@@ -85,7 +85,7 @@ impl World {
         matches!(self.nodes.get(&node).map(|actor| &actor.life), Some(Life::Up))
     }
 
-    fn kill(&mut self, node: NodeId) -> bool {
+    pub(super) fn kill(&mut self, node: NodeId) -> bool {
         // What it sent last may be gone with its buffers.
         let cut = if self.rng.one_in(2) { self.now } else { self.now.saturating_sub(self.rng.within(0, 300)) };
         let late = if self.rng.one_in(2) { self.now } else { self.now + self.rng.within(0, 300) };

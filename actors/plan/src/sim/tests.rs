@@ -10,6 +10,7 @@
 //! > until TEXT      deliver until a line has TEXT  > kill n2, drain n2, pause, resume, digest
 //! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
 //! > full n2, room n2  its disk is full; has room     > spoil n2           its data is not what was submitted
+//! > alone             no shadows are asked for       > free n2            its device works again, what it had is gone
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -117,6 +118,9 @@ impl Stage {
                 Command::Send { node, message } => self.wires.push_back(Wire::ToNode(node, message)),
                 Command::Journal(record) => {
                     match &record {
+                        Record::Happened(Happening::Decided { reason }) if reason.starts_with("parked") => {
+                            self.say("", format!("= {reason}"));
+                        }
                         Record::Happened(
                             Happening::Decided { .. } | Happening::Ordered { .. } | Happening::Ended { .. },
                         )
@@ -310,6 +314,13 @@ impl Stage {
                 }
                 self.now = end;
             }
+            "alone" => {
+                let mut job = (*self.setup.job).clone();
+                job.spec.elastic.redundancy = 0;
+                self.setup.job = Arc::new(job);
+                self.engine = Engine::new(self.setup.clone());
+            }
+            "free" => self.nodes.get_mut(&node(rest)).expect("a node").hung = None,
             "hang" => self.nodes.get_mut(&node(rest)).expect("a node").hung = Some(self.now),
             "full" | "room" => self.nodes.get_mut(&node(rest)).expect("a node").full = verb == "full",
             "spoil" => self.nodes.get_mut(&node(rest)).expect("a node").spoilt = true,

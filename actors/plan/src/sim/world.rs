@@ -103,7 +103,7 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
         layer_norm_epsilon: 1e-5,
         init_range: 0.02,
     };
-    let redundancy = if rng.one_in(12) { 2 } else { 1 };
+    let redundancy = if rng.one_in(12) { 2 } else { u32::from(!rng.one_in(12)) };
     let on_loss = if rng.one_in(8) { OnLoss::Halt } else { OnLoss::Rollback };
     let auto =
         |rng: &mut Rng, most: u64| if rng.one_in(8) { Auto::Auto } else { Auto::Set(rng.within(1, most + 1) as u32) };
