@@ -19,7 +19,7 @@ use super::error::RequestError;
 use super::flusher::After;
 use super::job::{self, JobEntry};
 use super::joblog::JobLog;
-use super::journal::JournalError;
+use super::journal::{JournalError, RestoredJob};
 use super::message::{CoordinatorMsg, IntakeMsg, Repeat, Reply, Submitted};
 use super::state::Coordinator;
 use crate::loader::{Corpus, DataError, Reading};
@@ -45,17 +45,24 @@ impl Drop for Wanted {
     }
 }
 
-impl Intake {
-    /// A job as its journal left it, if its data was not read by then.
-    pub(super) fn restore(job: &Arc<Job>, lines: &[Line]) -> Option<Self> {
-        let ended = lines.iter().any(|line| matches!(line.record, Record::State(_)));
-        (job.data == UNREAD && !ended).then(|| Self {
-            job: Arc::clone(job),
-            lines: lines.to_vec(),
-            reading: Wanted::default(),
-        })
-    }
+/// A job as its journal left it.
+pub(super) enum Coming {
+    /// Its data is to be read.
+    Unread(Intake),
+    /// Its data was read, or it ended before.
+    Known(Arc<Job>, Vec<Line>),
+}
 
+/// A job as its journal left it.
+pub(super) fn restore(job: RestoredJob) -> Coming {
+    let RestoredJob { spec, data, lines } = job;
+    let ended = lines.iter().any(|line| matches!(&line.record, Record::State(state) if state.is_over()));
+    let unread = data.is_none() && !ended;
+    let job = Arc::new(Job { spec, data: data.unwrap_or(UNREAD) });
+    if unread { Coming::Unread(Intake { job, lines, reading: Wanted::default() }) } else { Coming::Known(job, lines) }
+}
+
+impl Intake {
     /// What `status` shows.
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let (tokens, of_tokens) = self.reading.0.progress();
@@ -128,7 +135,7 @@ impl Coordinator {
         let (id, job) = (JobId(self.last_job), Arc::new(job));
         let line = Line { at_ms: Self::wall_ms(), record: Record::Happened(Happening::Submitted) };
         self.journal.append(&Entry::Counter { counter: Counter::Jobs, value: self.last_job })?;
-        self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
+        self.journal.append(&Entry::Job { id, spec: job.spec.clone() })?;
         self.journal.append(&Entry::Line { job: id, number: 0, line: line.clone() })?;
         self.flusher.request(&me, After::Submitted(Submitted::New(id), reply));
         let reading = Arc::new(Reading::default());
@@ -162,7 +169,7 @@ impl Coordinator {
             Ok(data) => {
                 let job = Arc::new(Job { spec: intake.job.spec.clone(), data });
                 tracing::info!(job = %id, tokens = data.train_tokens, "job accepted");
-                self.journal.append(&Entry::Job { id, job: Arc::clone(&job) })?;
+                self.journal.append(&Entry::Facts { job: id, data })?;
                 self.jobs.insert(id, JobEntry::restore(job, intake.lines, self.incarnation));
                 self.changed();
                 self.next_job()

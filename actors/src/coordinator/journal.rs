@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use shoal_config::JobSpec;
 use shoal_plan::ids::{JobId, NodeId};
-use shoal_plan::job::Job;
+use shoal_plan::job::DataFacts;
 use shoal_wire::journal::{Counter, Entry, Line};
 
 /// A store of [`Entry`]s. Shared: one thread may flush while another appends.
 pub trait Journal: Send + Sync + 'static {
-    /// Everything kept, in order of key: counters, jobs, lines of each job by number, nodes.
+    /// Everything kept, in order of key: counters, jobs, each with its facts, lines of each job by number, nodes, each
+    /// with its end.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -53,12 +55,24 @@ pub struct Restored {
     pub nodes: BTreeMap<NodeId, String>,
     /// Those of them whose process is known to be gone.
     pub gone: BTreeSet<NodeId>,
-    /// Every job with its lines, in order of id.
-    pub jobs: BTreeMap<JobId, (Arc<Job>, Vec<Line>)>,
+    /// Every job, in order of id.
+    pub jobs: BTreeMap<JobId, RestoredJob>,
+}
+
+/// A job as its journal left it.
+#[derive(Debug)]
+pub struct RestoredJob {
+    /// What was asked for.
+    pub spec: JobSpec,
+    /// What was found in its data, once that was read.
+    pub data: Option<DataFacts>,
+    /// Its lines.
+    pub lines: Vec<Line>,
 }
 
 impl Restored {
-    /// Folds the entries of a store. A line without its job is dropped: the job's submission was never acknowledged.
+    /// Folds the entries of a store, in order of key. What belongs to a job that is not there is dropped: the job's
+    /// submission was never acknowledged.
     #[must_use]
     pub fn from_entries(entries: Vec<Entry>) -> Self {
         let mut restored = Self::default();
@@ -74,12 +88,17 @@ impl Restored {
                     restored.nodes.insert(id, name);
                     restored.gone.insert(id);
                 }
-                Entry::Job { id, job } => {
-                    restored.jobs.insert(id, (job, Vec::new()));
+                Entry::Job { id, spec } => {
+                    restored.jobs.insert(id, RestoredJob { spec, data: None, lines: Vec::new() });
+                }
+                Entry::Facts { job, data } => {
+                    if let Some(job) = restored.jobs.get_mut(&job) {
+                        job.data = Some(data);
+                    }
                 }
                 Entry::Line { job, number: _, line } => {
-                    if let Some((_, lines)) = restored.jobs.get_mut(&job) {
-                        lines.push(line);
+                    if let Some(job) = restored.jobs.get_mut(&job) {
+                        job.lines.push(line);
                     }
                 }
             }
@@ -127,3 +146,6 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

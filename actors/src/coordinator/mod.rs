@@ -27,7 +27,7 @@ pub mod written;
 pub use actor::{CoordinatorActor, CoordinatorArgs};
 pub use error::RequestError;
 pub use flusher::After;
-pub use journal::{Journal, JournalError, MemoryJournal, Restored};
+pub use journal::{Journal, JournalError, MemoryJournal, Restored, RestoredJob};
 pub use members::{HEARTBEAT_MS, Patience};
 pub use message::{CoordinatorMsg, IntakeMsg, NodeAnswer, NodeOrder, Read, Repeat, Reply, Submitted, To};
 pub use state::Coordinator;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::asks::Asks;
 use super::flusher::{After, Flusher};
-use super::intake::Intake;
+use super::intake::{self, Coming, Intake};
 use super::job::JobEntry;
 use super::journal::{Journal, JournalError, Restored};
 use super::links::Doorstep;
@@ -61,11 +61,11 @@ impl Coordinator {
         let incarnation = restored.incarnation();
         let now = Instant::now();
         let (mut jobs, mut intake) = (BTreeMap::new(), BTreeMap::new());
-        for (id, (job, lines)) in restored.jobs {
-            tracing::info!(job = %id, lines = lines.len(), "job restored");
-            match Intake::restore(&job, &lines) {
-                Some(unread) => drop(intake.insert(id, unread)),
-                None => drop(jobs.insert(id, JobEntry::restore(job, lines, incarnation))),
+        for (id, job) in restored.jobs {
+            tracing::info!(job = %id, lines = job.lines.len(), "job restored");
+            match intake::restore(job) {
+                Coming::Unread(unread) => drop(intake.insert(id, unread)),
+                Coming::Known(job, lines) => drop(jobs.insert(id, JobEntry::restore(job, lines, incarnation))),
             }
         }
         Self {

@@ -2,16 +2,18 @@
 //!
 //! The store holds the newest entry of every key; a second copy is the plain sequence of entries. Folding the sequence
 //! gives the store, so either can be rebuilt from the other.
-
-use std::sync::Arc;
+//!
+//! JN-1 (newer by itself): of two different entries under one key the one of the higher [`Entry::revision`] is newer. An
+//! entry without a revision is written once under its key, so whatever is learned later has a key of its own.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::JobSpec;
 use shoal_plan::engine::Record;
 use shoal_plan::ids::{JobId, NodeId};
-use shoal_plan::job::Job;
+use shoal_plan::job::DataFacts;
 
 /// Version of everything in this module, in front of every stored value.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// One change of the coordinator's state.
 #[allow(clippy::large_enum_variant, reason = "one entry at a time; a box would cost more than the copy")]
@@ -35,8 +37,8 @@ pub enum Entry {
     Job {
         /// Its id.
         id: JobId,
-        /// What it is.
-        job: Arc<Job>,
+        /// What was asked for.
+        spec: JobSpec,
     },
     /// A job's journal grew by a line.
     Line {
@@ -53,6 +55,13 @@ pub enum Entry {
         id: NodeId,
         /// The operator's name for the node.
         name: String,
+    },
+    /// A job's data was read through.
+    Facts {
+        /// Whose.
+        job: JobId,
+        /// What was found.
+        data: DataFacts,
     },
 }
 
@@ -75,14 +84,26 @@ pub struct Line {
 }
 
 impl Entry {
-    /// The key that a newer entry of the same thing replaces. Lines of a job sort by number.
+    /// The key that a newer entry of the same thing replaces. What was learned later of a thing sorts behind the thing,
+    /// and lines of a job by number behind all jobs.
     #[must_use]
     pub fn key(&self) -> Vec<u8> {
         match self {
             Self::Counter { counter, .. } => vec![b'c', *counter as u8],
-            Self::Node { id, .. } | Self::Gone { id, .. } => [&b"n"[..], &id.0.to_be_bytes()].concat(),
+            Self::Node { id, .. } => [&b"n"[..], &id.0.to_be_bytes()].concat(),
+            Self::Gone { id, .. } => [&b"n"[..], &id.0.to_be_bytes(), &b"g"[..]].concat(),
             Self::Job { id, .. } => [&b"j"[..], &id.0.to_be_bytes()].concat(),
+            Self::Facts { job, .. } => [&b"j"[..], &job.0.to_be_bytes(), &b"f"[..]].concat(),
             Self::Line { job, number, .. } => [&b"l"[..], &job.0.to_be_bytes(), &number.to_be_bytes()].concat(),
+        }
+    }
+
+    /// Grows with every entry under the same key; 0 where there is only one.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        match self {
+            Self::Counter { value, .. } => *value,
+            Self::Node { .. } | Self::Gone { .. } | Self::Job { .. } | Self::Facts { .. } | Self::Line { .. } => 0,
         }
     }
 }

@@ -14,6 +14,7 @@
 
 mod database;
 mod log;
+mod merge;
 mod value;
 
 #[cfg(test)]
@@ -73,9 +74,9 @@ pub struct Mended {
     pub database_rebuilt: bool,
     /// Bytes of a torn end that were cut off the log.
     pub log_bytes_cut: u64,
-    /// Entries that only the log had.
+    /// Entries that the database lacked, or had an older one of.
     pub to_database: usize,
-    /// Entries that only the database had.
+    /// Entries that the log lacked, or had an older one of.
     pub to_log: usize,
 }
 
@@ -100,18 +101,10 @@ impl Store {
 
         let logged: BTreeMap<Vec<u8>, Entry> = logged.into_iter().map(|entry| (entry.key(), entry)).collect();
         let kept = database.load()?;
-        for (key, entry) in &logged {
-            if kept.get(key).is_none_or(|other| other != entry && !is_newer(other, entry)) {
-                database.insert(entry)?;
-                mended.to_database += 1;
-            }
-        }
-        for (key, entry) in &kept {
-            if logged.get(key).is_none_or(|other| is_newer(entry, other)) {
-                log.append(entry)?;
-                mended.to_log += 1;
-            }
-        }
+        let missing = merge::missing(&logged, &kept);
+        missing.in_database.iter().try_for_each(|entry| database.insert(entry))?;
+        missing.in_log.iter().try_for_each(|entry| log.append(entry))?;
+        (mended.to_database, mended.to_log) = (missing.in_database.len(), missing.in_log.len());
         if mended != Mended::default() {
             log.sync()?;
             database.flush()?;
@@ -132,18 +125,6 @@ impl Store {
 
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether the database's entry is newer than the log's of the same key. That is so if the log lost its end: a counter
-/// only ever grows, and anything else is written to the log first.
-fn is_newer(kept: &Entry, logged: &Entry) -> bool {
-    match (kept, logged) {
-        (Entry::Counter { value: kept, .. }, Entry::Counter { value: logged, .. }) => kept > logged,
-        (
-            Entry::Counter { .. } | Entry::Node { .. } | Entry::Gone { .. } | Entry::Job { .. } | Entry::Line { .. },
-            _,
-        ) => false,
     }
 }
 

@@ -3,8 +3,9 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use shoal_plan::engine::{Happening, Record, State};
-use shoal_plan::ids::JobId;
-use shoal_wire::journal::{Counter, Line};
+use shoal_plan::ids::{Digest, JobId, NodeId};
+use shoal_plan::job::DataFacts;
+use shoal_wire::journal::{Counter, Line, VERSION};
 
 use super::*;
 
@@ -82,6 +83,75 @@ fn a_counter_does_not_go_back_when_the_log_loses_its_end() {
     assert_eq!((store.mended(), load(&store)), (Mended::default(), vec![counter(2)]));
 }
 
+/// Everything that is written about a job and two nodes, in the order in which a coordinator writes it.
+fn history() -> Vec<Entry> {
+    let (job, dir) = (JobId(3), Path::new("/data"));
+    let text = "name = \"small\"\n[model]\nkind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n\
+                [data]\nkind = \"text\"\npath = \"text.txt\"\n[train]\nsteps = 5\nglobal_batch = 4\n";
+    let spec = shoal_config::job::parse(text, "job.toml", dir).expect("a good job file");
+    let data = DataFacts { digest: Digest([7; 32]), train_tokens: 900, validation_tokens: 100 };
+    let counter = |value| Entry::Counter { counter: Counter::Incarnation, value };
+    let name = |name: &str| name.to_owned();
+    vec![
+        counter(1),
+        Entry::Node { id: NodeId(1), name: name("w1") },
+        Entry::Counter { counter: Counter::Jobs, value: 3 },
+        Entry::Job { id: job, spec },
+        line(0),
+        Entry::Node { id: NodeId(2), name: name("w2") },
+        Entry::Facts { job, data },
+        line(1),
+        counter(2),
+        Entry::Gone { id: NodeId(1), name: name("w1") },
+        line(2),
+        Entry::Counter { counter: Counter::Jobs, value: 4 },
+        counter(3),
+        Entry::Gone { id: NodeId(2), name: name("w2") },
+    ]
+}
+
+fn folded(entries: &[Entry]) -> BTreeMap<Vec<u8>, Entry> {
+    entries.iter().map(|entry| (entry.key(), entry.clone())).collect()
+}
+
+/// ST-1, whichever copy lost its end, and wherever: both come to hold what the longer one held.
+#[test]
+fn two_copies_that_end_at_different_places_merge_to_the_newest_of_everything() {
+    let history = history();
+    for logged in 0..=history.len() {
+        for kept in 0..=history.len() {
+            let (mut log, mut database) = (folded(&history[..logged]), folded(&history[..kept]));
+            let (before, there) = (log.clone(), database.clone());
+            let missing = merge::missing(&before, &there);
+            log.extend(missing.in_log.iter().map(|entry| (entry.key(), (*entry).clone())));
+            database.extend(missing.in_database.iter().map(|entry| (entry.key(), (*entry).clone())));
+            let newest = folded(&history[..logged.max(kept)]);
+            assert_eq!((&log, &database), (&newest, &newest), "log of {logged}, database of {kept}");
+        }
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_is_filled_from_a_database_that_is_ahead() {
+    let history = history();
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let store = Store::open(dir.path()).expect("opens");
+    for entry in &history {
+        store.append(entry).expect("appends");
+    }
+    store.flush().expect("flushes");
+    let newest = load(&store);
+    drop(store);
+    let path = dir.path().join("log");
+    let whole = std::fs::read(&path).expect("log is there");
+    for cut in (0..whole.len()).step_by(13) {
+        std::fs::write(&path, &whole[..cut]).expect("torn");
+        assert_eq!(load(&Store::open(dir.path()).expect("opens")), newest, "cut at {cut}");
+        let store = Store::open(dir.path()).expect("opens again");
+        assert_eq!((store.mended(), load(&store)), (Mended::default(), newest.clone()), "cut at {cut}");
+    }
+}
+
 #[test]
 fn damage_within_the_log_ends_it_there() {
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -143,7 +213,7 @@ fn entries_of_another_release_are_refused_not_cut() {
     let file = [&(foreign.len() as u32).to_le_bytes(), &foreign[..]].concat();
     std::fs::write(dir.path().join("log"), &file).expect("written");
     let error = Store::open(dir.path()).expect_err("another version");
-    assert!(matches!(error, StoreError::Version { found: 9, expected: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Version { found: 9, expected: VERSION, .. }), "{error}");
     assert_eq!(std::fs::read(dir.path().join("log")).expect("still there"), file);
 }
 

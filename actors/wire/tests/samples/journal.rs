@@ -12,14 +12,15 @@ use super::{Sample, named, variants, wrapped};
 pub(crate) fn journal() -> Vec<Sample<Entry>> {
     let line = |record| Entry::Line { job: JobId(1), number: 12, line: Line { at_ms: 1_700_000_000_123, record } };
     let (all, name) = variants!(Entry: Counter = "counter", Node = "node", Job = "job", Line = "line",
-        Gone = "gone");
+        Gone = "gone", Facts = "facts");
     let samples = vec![
         Entry::Counter { counter: Counter::Incarnation, value: 3 },
         Entry::Counter { counter: Counter::Jobs, value: 130 },
         Entry::Node { id: NodeId(300), name: "node-1".to_owned() },
-        Entry::Job { id: JobId(1), job: job() },
+        Entry::Job { id: JobId(1), spec: job().spec.clone() },
         line(Record::State(State::Queued)),
         Entry::Gone { id: NodeId(300), name: "node-1".to_owned() },
+        Entry::Facts { job: JobId(1), data: job().data },
     ];
     let mut samples = named("", all, name, samples);
     samples.retain(|sample| !matches!(sample.message, Entry::Line { .. }));
