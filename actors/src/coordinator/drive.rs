@@ -48,7 +48,8 @@ impl Coordinator {
         self.active.and_then(|job| self.jobs.get(&job)).map(|entry| &entry.engine)
     }
 
-    /// If nodes work for no job: the first that is not over gets them.
+    /// If nodes work for no job: of those whose data is read and that are not over, the first that was submitted gets them.
+    /// It keeps them until it is over, whoever coordinates: its turn is durable before the first fence.
     pub(super) fn next_job(&mut self) -> Result<(), JournalError> {
         if self.active.is_some() {
             return Ok(());
@@ -56,8 +57,15 @@ impl Coordinator {
         let Some(id) = self.jobs.iter().find(|(_, entry)| !entry.is_over()).map(|(id, _)| *id) else {
             return Ok(());
         };
-        tracing::info!(job = %id, "job has its turn");
+        self.turns += 1;
+        self.journal.append(&Entry::Turn { number: self.turns, job: id })?;
         self.active = Some(id);
+        self.begin_turn(id)
+    }
+
+    /// The job that nodes work for gets to know them.
+    pub(super) fn begin_turn(&mut self, id: JobId) -> Result<(), JournalError> {
+        tracing::info!(job = %id, "job has its turn");
         self.drive(id, Event::Tick)?;
         for (node, offer) in self.members.offers() {
             // The job may be over by now, and another one active.

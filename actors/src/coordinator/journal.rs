@@ -57,6 +57,8 @@ pub struct Restored {
     pub gone: BTreeSet<NodeId>,
     /// Every job, in order of id.
     pub jobs: BTreeMap<JobId, RestoredJob>,
+    /// Turns given so far, and the job that had the last one.
+    pub turn: (u64, Option<JobId>),
 }
 
 /// A job as its journal left it.
@@ -96,6 +98,7 @@ impl Restored {
                         job.data = Some(data);
                     }
                 }
+                Entry::Turn { number, job } => restored.turn = (number, Some(job)),
                 Entry::Line { job, number: _, line } => {
                     if let Some(job) = restored.jobs.get_mut(&job) {
                         job.lines.push(line);

@@ -36,8 +36,10 @@ pub struct Coordinator {
     pub(super) jobs: BTreeMap<JobId, JobEntry>,
     /// Jobs whose data is being read.
     pub(super) intake: BTreeMap<JobId, Intake>,
-    /// The one job that nodes work for; those after it are queued.
+    /// The one job that nodes work for; the others are queued.
     pub(super) active: Option<JobId>,
+    /// Turns that jobs had so far, to the one that nodes work for.
+    pub(super) turns: u64,
     pub(super) last_job: u64,
     /// Orders that an engine has not answered yet.
     pub(super) orders: BTreeMap<u64, Reply<OrderAnswer>>,
@@ -69,8 +71,6 @@ impl Coordinator {
             }
         }
         Self {
-            jobs,
-            intake,
             flusher: Flusher::new(Arc::clone(&journal)),
             last_job: restored.counters.get(&Counter::Jobs).copied().unwrap_or(0),
             members: Members::new(patience, restored.gone),
@@ -78,7 +78,8 @@ impl Coordinator {
             doorstep: Doorstep::default(),
             orders: BTreeMap::new(),
             asks: Asks::default(),
-            active: None,
+            active: restored.turn.1.filter(|job| jobs.get(job).is_some_and(|job| !job.is_over())),
+            turns: restored.turn.0,
             last_request: 0,
             started: now,
             watched: now,
@@ -86,15 +87,20 @@ impl Coordinator {
             endpoint,
             journal,
             incarnation,
+            jobs,
+            intake,
             changes,
         }
     }
 
-    /// Goes on with the first job that is not over.
+    /// Goes on with the job that had its turn.
     pub(super) fn resume(&mut self) -> Result<(), JournalError> {
         tracing::info!(incarnation = self.incarnation, jobs = self.jobs.len(), "coordinator is up");
         self.read_again();
-        self.next_job()
+        match self.active {
+            Some(job) => self.begin_turn(job),
+            None => self.next_job(),
+        }
     }
 
     /// The transport.

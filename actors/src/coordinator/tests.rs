@@ -1,5 +1,6 @@
 mod fake;
 mod intake;
+mod turns;
 
 use fake::{DEADLINE, Fake, Stage, spec};
 use shoal_plan::engine::{Order, OrderAnswer};

@@ -63,6 +63,13 @@ pub enum Entry {
         /// What was found.
         data: DataFacts,
     },
+    /// A job has its turn: nodes work for it until it is over.
+    Turn {
+        /// Counted from 1 over all jobs.
+        number: u64,
+        /// Which.
+        job: JobId,
+    },
 }
 
 /// Numbers that are never given out twice.
@@ -95,6 +102,7 @@ impl Entry {
             Self::Job { id, .. } => [&b"j"[..], &id.0.to_be_bytes()].concat(),
             Self::Facts { job, .. } => [&b"j"[..], &job.0.to_be_bytes(), &b"f"[..]].concat(),
             Self::Line { job, number, .. } => [&b"l"[..], &job.0.to_be_bytes(), &number.to_be_bytes()].concat(),
+            Self::Turn { .. } => vec![b't'],
         }
     }
 
@@ -103,6 +111,7 @@ impl Entry {
     pub fn revision(&self) -> u64 {
         match self {
             Self::Counter { value, .. } => *value,
+            Self::Turn { number, .. } => *number,
             Self::Node { .. } | Self::Gone { .. } | Self::Job { .. } | Self::Facts { .. } | Self::Line { .. } => 0,
         }
     }

@@ -12,7 +12,7 @@ use super::{Sample, named, variants, wrapped};
 pub(crate) fn journal() -> Vec<Sample<Entry>> {
     let line = |record| Entry::Line { job: JobId(1), number: 12, line: Line { at_ms: 1_700_000_000_123, record } };
     let (all, name) = variants!(Entry: Counter = "counter", Node = "node", Job = "job", Line = "line",
-        Gone = "gone", Facts = "facts");
+        Gone = "gone", Facts = "facts", Turn = "turn");
     let samples = vec![
         Entry::Counter { counter: Counter::Incarnation, value: 3 },
         Entry::Counter { counter: Counter::Jobs, value: 130 },
@@ -21,6 +21,7 @@ pub(crate) fn journal() -> Vec<Sample<Entry>> {
         line(Record::State(State::Queued)),
         Entry::Gone { id: NodeId(300), name: "node-1".to_owned() },
         Entry::Facts { job: JobId(1), data: job().data },
+        Entry::Turn { number: 2, job: JobId(1) },
     ];
     let mut samples = named("", all, name, samples);
     samples.retain(|sample| !matches!(sample.message, Entry::Line { .. }));
