@@ -6,10 +6,11 @@ use crate::job;
 use crate::spec::JobSpec;
 
 /// Every preset: its name and its text.
-pub const ALL: [(&str, &str); 3] = [
+pub const ALL: [(&str, &str); 4] = [
     ("demo", include_str!("../presets/demo.toml")),
     ("bench-s", include_str!("../presets/bench-s.toml")),
     ("bench-m", include_str!("../presets/bench-m.toml")),
+    ("tiny", include_str!("../presets/tiny.toml")),
 ];
 
 /// The preset of this name, reading text from `data`; none if there is none of this name.

@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_config::JobSpec;
-use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
-    ParallelSpec, Schedule, TrainSpec, Validation,
-};
+use shoal_config::spec::ModelSpec;
 
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
@@ -17,44 +13,9 @@ use crate::planner::{Held, make_plan};
 
 /// The reference model G-tiny of the byte formulas, pipeline 2 x data 2, 8 lanes of 2 samples, r = 1.
 pub(crate) fn job() -> Job {
-    let model = Gpt2Spec {
-        layers: 4,
-        heads: 4,
-        width: 64,
-        context: 32,
-        vocab: 512,
-        dropout: 0.1,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-    };
-    let spec = JobSpec {
-        name: "tiny".into(),
-        seed: 7,
-        model: ModelSpec::Gpt2(model),
-        data: DataSpec {
-            format: DataFormat::Text,
-            path: "data.txt".into(),
-            validation: Validation::Tail { fraction: 0.1 },
-        },
-        train: TrainSpec {
-            steps: 20,
-            global_batch: 16,
-            micro_batch: 1,
-            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2, shape: LrShape::Cosine },
-            clip: Some(1.0),
-            max_skips: Some(10),
-            evaluate: Some(EvalSpec { every: 5, samples: 10 }),
-        },
-        parallel: ParallelSpec {
-            pipeline: Auto::Set(2),
-            data: Auto::Set(2),
-            virtual_replicas: 8,
-            schedule: Schedule::OneFOneB,
-            fixed: false,
-        },
-        elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
-    };
+    let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("a preset");
+    let ModelSpec::Gpt2(model) = &mut spec.model;
+    model.vocab = 512;
     let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700 };
     Job { spec, data }
 }

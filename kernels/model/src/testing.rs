@@ -1,8 +1,7 @@
 //! What the tests of this crate share.
 
-use std::path::PathBuf;
-
-use shoal_config::spec::*;
+use shoal_config::JobSpec;
+use shoal_config::spec::{Auto, Gpt2Spec, ModelSpec, ParallelSpec, Validation};
 use shoal_exact::philox::philox;
 use shoal_kernels::{Arena, Budget, Device, Tier};
 use shoal_plan::blocks::ModelTable;
@@ -14,43 +13,15 @@ use crate::init;
 
 /// A small job: layers, heads, width, context, vocabulary, dropout.
 pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32, dropout: f32) -> JobSpec {
-    JobSpec {
-        name: "test".to_owned(),
-        seed: 7,
-        model: ModelSpec::Gpt2(Gpt2Spec {
-            layers,
-            heads,
-            width,
-            context,
-            vocab,
-            dropout,
-            layer_norm_epsilon: 1e-5,
-            init_range: 0.02,
-        }),
-        data: DataSpec {
-            format: DataFormat::Text,
-            path: PathBuf::from("/"),
-            validation: Validation::Tail { fraction: 0.0 },
-        },
-        train: TrainSpec {
-            steps: 10,
-            global_batch: 8,
-            micro_batch: 2,
-            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 2, shape: LrShape::Cosine },
-            clip: Some(1.0),
-            max_skips: Some(10),
-            evaluate: None,
-        },
-        parallel: ParallelSpec {
-            pipeline: Auto::Auto,
-            data: Auto::Auto,
-            virtual_replicas: 4,
-            schedule: Schedule::OneFOneB,
-            fixed: false,
-        },
-        elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
-    }
+    let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
+    let ModelSpec::Gpt2(model) = &mut spec.model;
+    *model = Gpt2Spec { layers, heads, width, context, vocab, dropout, ..model.clone() };
+    spec.data.validation = Validation::Tail { fraction: 0.0 };
+    let train = &mut spec.train;
+    (train.steps, train.global_batch, train.micro_batch, train.evaluate) = (10, 8, 2, None);
+    train.optimizer.beta2 = 0.95;
+    spec.parallel = ParallelSpec { pipeline: Auto::Auto, data: Auto::Auto, virtual_replicas: 4, ..spec.parallel };
+    spec
 }
 
 /// A job with data facts that give it plenty of windows.

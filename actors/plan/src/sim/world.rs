@@ -3,11 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shoal_config::JobSpec;
-use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
-    ParallelSpec, Schedule, TrainSpec, Validation,
-};
+use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, ModelSpec, OnLoss, ParallelSpec};
 
 use super::Outcome;
 use super::actor::{Actor, Life, Task};
@@ -93,44 +89,23 @@ pub(super) struct World {
 }
 
 fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
-    let model = Gpt2Spec {
-        layers: 2,
-        heads: 1,
-        width: 16,
-        context: 8,
-        vocab: 256,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-    };
     let redundancy = if rng.one_in(12) { 2 } else { u32::from(!rng.one_in(12)) };
     let on_loss = if rng.one_in(8) { OnLoss::Halt } else { OnLoss::Rollback };
     let auto =
         |rng: &mut Rng, most: u64| if rng.one_in(8) { Auto::Auto } else { Auto::Set(rng.within(1, most + 1) as u32) };
     let pipeline = auto(rng, 3);
     let data = auto(rng, (nodes / 2).min(3));
-    let spec = JobSpec {
-        name: "history".into(),
-        seed,
-        model: ModelSpec::Gpt2(model),
-        data: DataSpec {
-            format: DataFormat::Text,
-            path: "data.txt".into(),
-            validation: Validation::Tail { fraction: 0.1 },
-        },
-        train: TrainSpec {
-            steps,
-            global_batch: 4,
-            micro_batch: 1,
-            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 1e-3, minimum: 1e-4, warmup: 3, shape: LrShape::Cosine },
-            clip: Some(1.0),
-            max_skips: Some(3),
-            evaluate: Some(EvalSpec { every: 4, samples: 8 }),
-        },
-        parallel: ParallelSpec { pipeline, data, virtual_replicas: 4, schedule: Schedule::OneFOneB, fixed: false },
-        elastic: ElasticSpec { redundancy, on_loss },
-    };
+    let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("SI-1 (the preset is there)");
+    spec.name = "history".into();
+    spec.seed = seed;
+    let ModelSpec::Gpt2(model) = &mut spec.model;
+    (model.layers, model.heads, model.width, model.context) = (2, 1, 16, 8);
+    let train = &mut spec.train;
+    (train.steps, train.global_batch, train.max_skips) = (steps, 4, Some(3));
+    train.schedule.warmup = 3;
+    train.evaluate = Some(EvalSpec { every: 4, samples: 8 });
+    spec.parallel = ParallelSpec { pipeline, data, virtual_replicas: 4, ..spec.parallel };
+    spec.elastic = ElasticSpec { redundancy, on_loss };
     let data = DataFacts { digest: Digest::default(), train_tokens: 2000, validation_tokens: 200 };
     Job { spec, data }
 }

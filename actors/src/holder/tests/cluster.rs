@@ -8,11 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorRef};
-use shoal_config::JobSpec;
-use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, LrShape, LrSpec, ModelSpec, OnLoss,
-    ParallelSpec, Schedule, TrainSpec, Validation,
-};
+use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, ModelSpec, OnLoss, ParallelSpec, Schedule};
 use shoal_kernels::Tag;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::{self, PieceLeaves};
@@ -64,42 +60,22 @@ pub(crate) fn text(dir: &TempDir) -> PathBuf {
 }
 
 pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
-    let model = ModelSpec::Gpt2(Gpt2Spec {
-        layers: 2,
-        heads: 2,
-        width: 32,
-        context: 16,
-        vocab: 256,
-        dropout: 0.1,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-    });
-    let data = DataSpec { format: DataFormat::Text, path: data, validation: Validation::Tail { fraction: 0.1 } };
-    let facts = loader::facts(&data, &model).expect("the text is fine");
-    let spec = JobSpec {
-        name: "tiny".to_owned(),
-        seed: 7,
-        model,
-        data,
-        train: TrainSpec {
-            steps,
-            global_batch: 7,
-            micro_batch: 1,
-            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
-            schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2, shape: LrShape::Cosine },
-            clip: Some(1.0),
-            max_skips: Some(10),
-            evaluate: Some(EvalSpec { every: 3, samples: 5 }),
-        },
-        parallel: ParallelSpec {
-            pipeline: Auto::Set(layout.pipeline),
-            data: Auto::Set(layout.data),
-            virtual_replicas: 4,
-            schedule: layout.schedule,
-            fixed: false,
-        },
-        elastic: ElasticSpec { redundancy: layout.redundancy, on_loss: OnLoss::Halt },
+    let mut spec = shoal_config::preset("tiny", &data).expect("a preset");
+    let ModelSpec::Gpt2(model) = &mut spec.model;
+    (model.layers, model.heads, model.width, model.context) = (2, 2, 32, 16);
+    let train = &mut spec.train;
+    (train.steps, train.global_batch) = (steps, 7);
+    (train.schedule.peak, train.schedule.minimum) = (3e-3, 3e-4);
+    train.evaluate = Some(EvalSpec { every: 3, samples: 5 });
+    spec.parallel = ParallelSpec {
+        pipeline: Auto::Set(layout.pipeline),
+        data: Auto::Set(layout.data),
+        virtual_replicas: 4,
+        schedule: layout.schedule,
+        fixed: false,
     };
+    spec.elastic = ElasticSpec { redundancy: layout.redundancy, on_loss: OnLoss::Halt };
+    let facts = loader::facts(&spec.data, &spec.model).expect("the text is fine");
     Arc::new(Job { spec, data: facts })
 }
 
