@@ -15,4 +15,4 @@ pub mod stage;
 pub mod transport;
 pub mod written;
 
-pub use chain::chain;
+pub use chain::{chain, startup};

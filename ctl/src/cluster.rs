@@ -6,6 +6,6 @@ pub mod process;
 pub mod start;
 pub mod stop;
 
-pub use dir::{LocalCluster, Started};
+pub use dir::{CLAIM, LocalCluster, Started};
 pub use start::{Raised, Wanted, raise};
 pub use stop::{Stopped, kill, stop};

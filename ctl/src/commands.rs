@@ -52,7 +52,7 @@ impl Context {
             )));
         }
         let dir = LocalCluster::new(&global.dir)?;
-        let client = Client::new(dir.root());
+        let client = Client::new(dir.paths().root());
         Ok(Self { dir, client, format: global.format() })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ractor::Actor;
 use shoal_actors::coordinator::{CoordinatorArgs, Patience};
+use shoal_actors::startup;
 use shoal_actors::transport::{Bearer, BindError, Endpoint, EndpointConfig, Identity, Inbound, NoBulk};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -57,7 +58,7 @@ async fn serve(
     let (started, actor) = oneshot::channel();
     let (sender, mut ended) = oneshot::channel();
     let root = RootArgs { coordinator: args, started, ended: sender };
-    let failed = |error: ractor::SpawnErr| DaemonError::Actor { cause: error.to_string() };
+    let failed = |error: ractor::SpawnErr| DaemonError::Actor { cause: startup(&error) };
     Actor::spawn(None, Root, root).await.map_err(failed)?;
     let actor = actor.await.map_err(|_| DaemonError::Actor { cause: "its root is gone".to_owned() })?;
 

@@ -14,7 +14,8 @@ use crate::run::DaemonError;
 use crate::signals;
 
 /// What a worker process takes beyond its arenas: code, thread stacks, transport buffers, the allocator's slack. Its
-/// resident memory stays within `memory` plus this.
+/// resident memory stays within `memory` plus this, on loopback. Windows for longer paths are a matter of each peer
+/// (docs/semantics.md, memory).
 pub const RESIDENT_OVERHEAD_BYTES: u64 = 256 << 20;
 
 /// Runs a worker until it has left or is told to stop.

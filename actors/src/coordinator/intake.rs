@@ -27,6 +27,11 @@ use crate::loader::{Corpus, DataError, Reading};
 /// In place of what nobody has read yet. Real data has at least one sample.
 const UNREAD: DataFacts = DataFacts { digest: Digest([0; 32]), train_tokens: 0, validation_tokens: 0 };
 
+/// Whether nobody has read the job's data to its end (IN-1).
+pub(super) fn is_unread(job: &Job) -> bool {
+    job.data == UNREAD
+}
+
 /// A job whose data is being read.
 #[derive(Debug)]
 pub(super) struct Intake {

@@ -10,6 +10,7 @@ use shoal_plan::job::Job;
 use shoal_wire::api;
 use shoal_wire::journal::Line;
 
+use super::intake;
 use super::joblog::JobLog;
 
 /// Committed steps over which the rate is taken.
@@ -45,9 +46,22 @@ impl JobEntry {
         let Status {
             state, step, loss, val_loss, generation, redundancy, steps_lost, steps_redone, plan, reason, ..
         } = self.engine.status();
+        let fault = match state {
+            State::Failed { .. } if intake::is_unread(&self.job) => Some(api::Fault::Data),
+            State::Failed { .. } => Some(api::Fault::Run),
+            State::Queued
+            | State::Planning
+            | State::Training
+            | State::Recovering
+            | State::Paused { .. }
+            | State::Parked
+            | State::Done
+            | State::Cancelled => None,
+        };
         api::JobStatus {
             state: word(&state),
             step,
+            fault,
             loss: loss.map(|(_, loss)| loss),
             loss_step: loss.map(|(step, _)| step),
             val_loss,
@@ -101,6 +115,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         tokens_per_second: None,
         plan: None,
         reason: None,
+        fault: None,
         reading: None,
     }
 }

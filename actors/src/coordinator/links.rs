@@ -17,7 +17,7 @@ const DOOR_MS: u64 = 1_500;
 
 /// Callers whose name is still taken by a process that is perhaps dying right now.
 #[derive(Debug, Default)]
-pub(super) struct Doorstep {
+pub(super) struct Door {
     waiting: Vec<(Caller, Introduction, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Coordinator {
                     introduction.name
                 ));
             } else {
-                self.doorstep.waiting.push((caller, introduction, patience));
+                self.door.waiting.push((caller, introduction, patience));
             }
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Coordinator {
     /// Looks again at those who wait at the door, `spent` milliseconds later. Time in which the watcher itself was held up
     /// is not counted.
     pub(super) fn open_door(&mut self, spent: u64) -> Result<(), JournalError> {
-        for (caller, introduction, patience) in std::mem::take(&mut self.doorstep.waiting) {
+        for (caller, introduction, patience) in std::mem::take(&mut self.door.waiting) {
             self.let_in(caller, introduction, patience.saturating_sub(spent))?;
         }
         Ok(())

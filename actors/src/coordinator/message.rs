@@ -52,7 +52,7 @@ pub enum Repeat {
     /// That job is meant: whoever is not sure that a submission arrived can repeat it.
     Join,
     /// Another one is meant.
-    Anew,
+    Again,
 }
 
 /// What became of a submission.

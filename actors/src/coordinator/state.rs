@@ -17,7 +17,7 @@ use super::flusher::{After, Flusher};
 use super::intake::{self, Coming, Intake};
 use super::job::JobEntry;
 use super::journal::{Journal, JournalError, Restored};
-use super::links::Doorstep;
+use super::links::Door;
 use super::members::{HEARTBEAT_MS, Members, Patience};
 use super::message::{CoordinatorMsg, Reply};
 use crate::transport::{Endpoint, PeerId};
@@ -32,7 +32,7 @@ pub struct Coordinator {
     pub(super) members: Members,
     /// Names of every node id ever given out.
     pub(super) names: BTreeMap<NodeId, String>,
-    pub(super) doorstep: Doorstep,
+    pub(super) door: Door,
     pub(super) jobs: BTreeMap<JobId, JobEntry>,
     /// Jobs whose data is being read.
     pub(super) intake: BTreeMap<JobId, Intake>,
@@ -75,7 +75,7 @@ impl Coordinator {
             last_job: restored.counters.get(&Counter::Jobs).copied().unwrap_or(0),
             members: Members::new(patience, restored.gone),
             names: restored.nodes,
-            doorstep: Doorstep::default(),
+            door: Door::default(),
             orders: BTreeMap::new(),
             asks: Asks::default(),
             active: restored.turn.1.filter(|job| jobs.get(job).is_some_and(|job| !job.is_over())),

@@ -170,7 +170,7 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     let mut jobs = Vec::new();
     for _ in 0..2 {
         let spec = Box::new(spec(dir.path(), ""));
-        let job = stage.ask(|reply| CoordinatorMsg::Submit(spec, Repeat::Anew, reply)).await.expect("accepted").job();
+        let job = stage.ask(|reply| CoordinatorMsg::Submit(spec, Repeat::Again, reply)).await.expect("accepted").job();
         stage.until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
         jobs.push(job);
     }

@@ -55,7 +55,9 @@ impl Actor for HolderActor {
         state: &mut HolderState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(child, error) => state.child_failed(child.get_id(), &error.to_string()).await,
+            SupervisionEvent::ActorFailed(child, error) => {
+                state.child_failed(child.get_id(), &crate::chain(error.as_ref())).await
+            }
             SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),

@@ -67,7 +67,7 @@ impl HolderState {
                 self.update(update);
                 Ok(())
             }
-            Ok(Err(error @ UpdateError::Torn { .. })) => self.lost(slot, error.to_string()).await,
+            Ok(Err(error @ UpdateError::Torn { .. })) => self.lost(slot, crate::chain(&error)).await,
             Err(panic) => self.lost(slot, panic.to_string()).await,
         }
     }

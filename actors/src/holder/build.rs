@@ -18,7 +18,7 @@ impl HolderState {
         let cell = match SlotCell::alloc(self.thread(role).arena(), interval.len() as usize) {
             Ok(cell) => Arc::new(cell),
             Err(error) => {
-                let cause = format!("{}: no room for {block} {interval}: {error}", self.args.id);
+                let cause = format!("{}: no room for {block} {interval}: {}", self.args.id, crate::chain(&error));
                 self.find(HolderEvent::Trouble { trouble: Trouble::OverBudget { cause }, lost: vec![id] });
                 return;
             }
@@ -95,7 +95,7 @@ impl HolderState {
 /// A panic as one more way to fail.
 pub(super) fn flatten<T>(result: Result<Result<T, ArenaError>, JobPanic>) -> Result<T, CopyError> {
     match result {
-        Ok(copied) => copied.map_err(|error| CopyError::Room(error.to_string())),
+        Ok(copied) => copied.map_err(|error| CopyError::Room(crate::chain(&error))),
         Err(panic) => Err(CopyError::Lost(panic.to_string())),
     }
 }

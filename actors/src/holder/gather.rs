@@ -196,7 +196,7 @@ impl UnitSum {
             let add = move |device: &Device| {
                 if !cancel.is_cancelled() {
                     made.put(left.take().and_then(|left| {
-                        left.add(right.take()?, device, &arena).map_err(|e| GatherError::Room(e.to_string()))
+                        left.add(right.take()?, device, &arena).map_err(|e| GatherError::Room(crate::chain(&e)))
                     }));
                 }
             };
@@ -209,7 +209,7 @@ impl UnitSum {
 }
 
 fn finish(device: &Device, arena: &Arena, units: Vec<UnitSum>, root: TreeNode) -> Result<Gathered, GatherError> {
-    let room = |e: shoal_kernels::ArenaError| GatherError::Room(e.to_string());
+    let room = |e: shoal_kernels::ArenaError| GatherError::Room(crate::chain(&e));
     let mut whole: Option<Slice> = None;
     for mut unit in units {
         let sum = unit.open.remove(&root).ok_or(GatherError::Missing)?.take()?;

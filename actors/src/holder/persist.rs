@@ -56,7 +56,7 @@ impl HolderState {
         let (shelf, job, report) = (self.args.shelf.clone(), self.args.id, self.report());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = shelf.write_report(job, &report) {
-                tracing::warn!(%job, %error, "report is not kept");
+                tracing::warn!(%job, error = &error as &dyn std::error::Error, "report is not kept");
             }
         });
     }

@@ -25,6 +25,8 @@ pub(super) enum NodeMsg {
     Dialled(Result<(), ConnectError>),
     /// Dial the coordinator (again).
     Dial,
+    /// It wishes to leave: look whether there is still a coordinator to leave.
+    Alone,
     /// By the daemon.
     Wish(Wish),
     /// A transfer did not fit.
@@ -84,6 +86,7 @@ impl Actor for NodeActor {
             NodeMsg::Inbound(inbound) => state.inbound(*inbound).await?,
             NodeMsg::Dialled(outcome) => state.dialled(outcome),
             NodeMsg::Dial => state.dial(),
+            NodeMsg::Alone => state.leave_if_alone(),
             NodeMsg::Wish(wish) => state.wish(wish),
             NodeMsg::Overflow(overflow) => state.overflow(overflow),
         }
@@ -102,7 +105,7 @@ impl Actor for NodeActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(child, error) => {
-                state.holder_failed(child.get_id(), &error.to_string()).await
+                state.holder_failed(child.get_id(), &crate::chain(error.as_ref())).await
             }
             SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ActorTerminated(..)

@@ -53,7 +53,7 @@ impl NodeHandle {
     }
 
     /// Tells the coordinator that the node wishes to leave (SIGTERM): it stays a holder until its state is elsewhere, then
-    /// ends as [`NodeEnd::Left`]. Without a connection to the coordinator it ends at once.
+    /// ends as [`NodeEnd::Left`]. If nothing is heard of a coordinator for 3 s, it ends so without handing over.
     pub fn leave(&self) {
         // An error means that it has ended already.
         let _ = self.wishes.send(Wish::Leave);

@@ -97,7 +97,7 @@ impl Links {
         self.endpoint
             .connect(Callee::worker(peer, name), address, hello)
             .await
-            .map_err(|error: ConnectError| LinkError::Unreachable(error.to_string()))
+            .map_err(|error: ConnectError| LinkError::Unreachable(crate::chain(&error)))
     }
 }
 
@@ -111,7 +111,7 @@ impl Outside for Links {
         Box::pin(async move {
             links.reach(peer).await?;
             let sent = links.endpoint.send(PeerId::Worker(peer), &Control::ToPeer(message));
-            sent.map_err(|error: SendError| LinkError::Unreachable(error.to_string()))
+            sent.map_err(|error: SendError| LinkError::Unreachable(crate::chain(&error)))
         })
     }
 
@@ -129,7 +129,7 @@ impl Outside for Links {
                     ..
                 }
                 | BulkError::Length { .. }
-                | BulkError::Encode(_) => LinkError::Unreachable(error.to_string()),
+                | BulkError::Encode(_) => LinkError::Unreachable(crate::chain(&error)),
             })
         })
     }

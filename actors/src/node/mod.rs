@@ -58,14 +58,14 @@ pub async fn run(config: NodeConfig) -> Result<NodeHandle, NodeError> {
     let (wish, wishes) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(None);
     let args = NodeArgs { config, links, devices, shelf, sink, heart, inbound, wishes, overflows, end };
-    Actor::spawn(None, NodeActor, args).await.map_err(|error| NodeError::Root { cause: error.to_string() })?;
+    Actor::spawn(None, NodeActor, args).await.map_err(|error| NodeError::Root { cause: crate::startup(&error) })?;
     Ok(NodeHandle::new(address, wish, ended))
 }
 
 impl From<DeviceError> for NodeError {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::Scratch(source) => Self::Device { what: source.to_string() },
+            DeviceError::Scratch(source) => Self::Device { what: crate::chain(&source) },
             DeviceError::Thread(source) => Self::Thread(source),
         }
     }

@@ -56,7 +56,7 @@ impl BulkSink for ArenaSink {
         match arena.alloc(Tag::Communication, elements) {
             Ok(buffer) => Ok(Box::new(buffer)),
             Err(error) => {
-                let cause = format!("{} from {}: {error}", header.job, header.from);
+                let cause = format!("{} from {}: {}", header.job, header.from, crate::chain(&error));
                 // An error means that the worker is ending.
                 let _ = self.overflow.send(Overflow { job: header.job, cause });
                 Err(Refused::NoRoom)

@@ -1,5 +1,7 @@
 //! A worker's standing with the coordinator, and the jobs it takes part in.
 
+mod leave;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +14,12 @@ use shoal_plan::job::Job;
 use shoal_plan::protocol::{FromNode, ToNode, Trouble};
 use shoal_wire::control::{Chaos, Control, FromWorker, Hello, Introduction, Question, ToPeer, ToWorker, VERSION, Who};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::actor::NodeMsg;
 use super::config::NodeConfig;
 use super::door::Door;
-use super::handle::{NodeEnd, Wish};
+use super::handle::NodeEnd;
 use super::heartbeat::Heart;
 use super::links::Links;
 use super::questions;
@@ -45,6 +48,8 @@ pub(super) struct NodeState {
     /// Beats as long as this worker lives.
     _heart: Heart,
     standing: Standing,
+    /// When the coordinator last said something.
+    heard: Option<Instant>,
     intent: Intent,
     door: Door,
     jobs: BTreeMap<JobId, JobHere>,
@@ -93,6 +98,7 @@ impl NodeState {
             sink,
             _heart: heart,
             standing: Standing::Apart { attempts: 0 },
+            heard: None,
             intent: Intent::Stay,
             door: Door::default(),
             jobs: BTreeMap::new(),
@@ -161,10 +167,10 @@ impl NodeState {
         match outcome {
             Ok(()) => self.standing = Standing::Admitted,
             Err(error @ (ConnectError::Certificate { .. } | ConnectError::Protocol { .. })) => {
-                self.end(NodeEnd::Failed { reason: error.to_string() });
+                self.end(NodeEnd::Failed { reason: crate::chain(&error) });
             }
             Err(error @ ConnectError::Refused { .. }) if self.links.me().is_none() => {
-                self.end(NodeEnd::Failed { reason: error.to_string() });
+                self.end(NodeEnd::Failed { reason: crate::chain(&error) });
             }
             Err(ConnectError::ShutDown) => self.end(NodeEnd::Stopped),
             Err(
@@ -185,17 +191,6 @@ impl NodeState {
         }
     }
 
-    pub(super) fn wish(&mut self, wish: Wish) {
-        match (wish, self.standing) {
-            (Wish::Stop, _) => self.end(NodeEnd::Stopped),
-            (Wish::Leave, Standing::Apart { .. } | Standing::Admitted) => self.end(NodeEnd::Left),
-            (Wish::Leave, Standing::Member) => {
-                self.intent = Intent::Leave;
-                self.links.tell(FromWorker::Leaving);
-            }
-        }
-    }
-
     pub(super) fn overflow(&mut self, overflow: Overflow) {
         let Overflow { job, cause } = overflow;
         tracing::warn!(%job, cause, "a transfer did not fit");
@@ -204,6 +199,11 @@ impl NodeState {
     }
 
     pub(super) async fn inbound(&mut self, inbound: Inbound) -> Result<(), ActorProcessingErr> {
+        if let Inbound::PeerUp { peer: PeerId::Coordinator, .. } | Inbound::Control { from: PeerId::Coordinator, .. } =
+            inbound
+        {
+            self.heard = Some(Instant::now());
+        }
         match inbound {
             Inbound::Knock(caller) => self.door.knock(&self.links, caller),
             Inbound::PeerUp { peer: PeerId::Coordinator, hello: _ } => self.standing = Standing::Admitted,

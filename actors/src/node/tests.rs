@@ -21,8 +21,12 @@ async fn undisturbed(layout: Layout, workers: &[&str]) -> (Ending, Vec<shoal_wir
 }
 
 fn tiny(layout: Layout) -> (TempDir, Arc<Job>) {
+    tiny_of(layout, STEPS)
+}
+
+fn tiny_of(layout: Layout, steps: u64) -> (TempDir, Arc<Job>) {
     let dir = TempDir::new().expect("a temp dir");
-    let what = job(text(&dir), layout, STEPS);
+    let what = job(text(&dir), layout, steps);
     (dir, what)
 }
 
@@ -101,4 +105,15 @@ async fn a_worker_that_wishes_to_leave_is_let_go_and_nothing_is_lost() {
     net.leave("a").await;
     assert_eq!(net.ending(id, &what).await, *reference, "{}", net.events(id).await);
     assert_eq!(net.status(id).await.steps_lost, 0);
+}
+
+/// SIGTERM to coordinator and workers at once: a worker's wish reaches nobody, and it ends all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_wishes_to_leave_does_not_wait_for_a_coordinator_that_is_gone() {
+    let (_dir, what) = tiny_of(Layout::new(1, 1), 100_000);
+    let mut net = Net::up(&["a"]).await;
+    let id = net.submit(&what).await;
+    net.until_step(id, 1).await;
+    let stayed = net.abandon("a").await;
+    assert!(stayed < std::time::Duration::from_secs(10), "{stayed:?}");
 }

@@ -91,8 +91,8 @@ async fn greet(shared: &Shared, incoming: Incoming) -> Result<Greeted, Unmet> {
         }
         Err(GreetError::Stream(quinn::ReadExactError::ReadError(_))) => Err(lost(connection.closed().await)),
         Err(e @ (GreetError::Magic | GreetError::Decode(_) | GreetError::Stream(_))) => {
-            CloseCode::Unreadable.close(&connection, &e.to_string());
-            Err(Unmet::Rejected(ConnectError::Broken { address, cause: e.to_string() }))
+            CloseCode::Unreadable.close(&connection, &crate::chain(&e));
+            Err(Unmet::Rejected(ConnectError::Broken { address, cause: crate::chain(&e) }))
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) async fn read(stream: &mut RecvStream, shared: &Shared, peer: PeerId)
         }
         let length = match frame::length(length, frame::MAX_CONTROL_BYTES) {
             Ok(length) => length,
-            Err(e) => return ReadEnd::Unreadable(e.to_string()),
+            Err(e) => return ReadEnd::Unreadable(crate::chain(&e)),
         };
         let mut body = vec![0; length];
         if let Err(e) = stream.read_exact(&mut body).await {
@@ -85,7 +85,7 @@ pub(super) async fn read(stream: &mut RecvStream, shared: &Shared, peer: PeerId)
         }
         let message: Control = match frame::decode(control::VERSION, &body) {
             Ok(message) => message,
-            Err(e) => return ReadEnd::Unreadable(e.to_string()),
+            Err(e) => return ReadEnd::Unreadable(crate::chain(&e)),
         };
         counts.received.payload(length + frame::LENGTH_BYTES - frame::OVERHEAD_BYTES);
         counts.received.framing(frame::OVERHEAD_BYTES);

@@ -112,19 +112,19 @@ async fn attempt(
     // The death-watch first: TCP says at once if nobody listens, QUIC only by silence.
     let stream = TcpStream::connect(address).await.map_err(|e| match e.kind() {
         std::io::ErrorKind::ConnectionRefused => ConnectError::NobodyListens { address },
-        _ => ConnectError::Broken { address, cause: e.to_string() },
+        _ => ConnectError::Broken { address, cause: crate::chain(&e) },
     })?;
     let config = shared.configs.client(shared.tuning.large_packets(address.ip()));
     let connection = shared
         .quic
         .connect_with(config, address, SERVER_NAME)
-        .map_err(|e| broken(e.to_string()))?
+        .map_err(|e| broken(crate::chain(&e)))?
         .await
         .map_err(|e| failed(address, shared.timing.connect, e))?;
     let mut abandoned = Abandoned(Some(connection.clone()));
     let lost = |e: ConnectionError| failed(address, shared.timing.connect, e);
     let (mut send, mut receive) = connection.open_bi().await.map_err(lost)?;
-    let greeting = hello::encode(&shared.own, hello).map_err(|e| broken(e.to_string()))?;
+    let greeting = hello::encode(&shared.own, hello).map_err(|e| broken(crate::chain(&e)))?;
     // An error means that the stream is closed, which the write finds out too.
     let _ = send.set_priority(super::control::PRIORITY);
     if send.write_all(&greeting).await.is_err() {
@@ -138,8 +138,8 @@ async fn attempt(
         }
         Err(GreetError::Stream(quinn::ReadExactError::ReadError(_))) => return Err(lost(connection.closed().await)),
         Err(e @ (GreetError::Magic | GreetError::Decode(_) | GreetError::Stream(_))) => {
-            CloseCode::Unreadable.close(&connection, &e.to_string());
-            return Err(broken(e.to_string()));
+            CloseCode::Unreadable.close(&connection, &crate::chain(&e));
+            return Err(broken(crate::chain(&e)));
         }
     };
     let peer = callee.peer;

@@ -214,7 +214,7 @@ async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
             Verdict::Gone(DownCause::Closed(reason))
         }
         End::Read(ReadEnd::Unreadable(reason)) => unreadable(link, &reason),
-        End::Read(ReadEnd::Broken(error)) => unreadable(link, &error.to_string()),
+        End::Read(ReadEnd::Broken(error)) => unreadable(link, &crate::chain(&error)),
         End::Lost(ConnectionError::ApplicationClosed(close)) => match CloseCode::of(close.error_code) {
             Some(CloseCode::Replaced | CloseCode::Crossing | CloseCode::Overrun) => Verdict::Reset,
             Some(

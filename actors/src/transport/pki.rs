@@ -9,6 +9,7 @@
 mod files;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -81,6 +82,15 @@ pub enum PkiError {
         cluster: ClusterName,
         /// What was found.
         found: String,
+    },
+    /// A certificate is not valid any more.
+    #[error(
+        "{} has expired; the coordinator's is made anew by `shoalctl up` or `init`, a worker's by `init` once its directory is removed",
+        path.display()
+    )]
+    Expired {
+        /// The certificate's file.
+        path: PathBuf,
     },
     /// A certificate was made for someone else.
     #[error("{} is the certificate of {found}, not of {asked}; remove the file and make it anew with `shoalctl init`", path.display())]
@@ -196,6 +206,27 @@ impl ClusterCa {
         ClusterName::of(&self.certificate)
     }
 
+    /// The identity in `dir` if it is good; one that is not there, or not whole because its making was interrupted, or has
+    /// expired, is made.
+    ///
+    /// # Errors
+    /// If what is there cannot be read, is of another cluster or of somebody else, or a file cannot be written.
+    pub fn keep(&self, name: &str, dir: &Path) -> Result<Identity, PkiError> {
+        match Identity::load(dir, &Bearer::called(name)) {
+            Ok(identity) if identity.cluster() == self.name() => Ok(identity),
+            Ok(identity) => Err(PkiError::Foreign {
+                path: dir.join(NODE_CERT),
+                cluster: self.name(),
+                found: format!("it is of {}", identity.cluster()),
+            }),
+            Err(PkiError::Expired { .. }) => self.issue(name, dir, NODE_VALIDITY),
+            Err(PkiError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                self.issue(name, dir, NODE_VALIDITY)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// A new identity, in memory: for the worker of this name, or the coordinator's for [`super::COORDINATOR`].
     ///
     /// # Errors
@@ -263,10 +294,9 @@ impl Identity {
             PkiError::Malformed { path: key_path, expected: "PKCS #8 private key", found: e.to_string() }
         })?;
         let identity = Self { certificate, key, authority };
-        tls::check_identity(&identity).map_err(|e| PkiError::Foreign {
-            path: cert_path.clone(),
-            cluster: identity.cluster(),
-            found: e.to_string(),
+        tls::check_identity(&identity).map_err(|e| match tls::is_expiry(&e) {
+            true => PkiError::Expired { path: cert_path.clone() },
+            false => PkiError::Foreign { path: cert_path.clone(), cluster: identity.cluster(), found: e.to_string() },
         })?;
         match Bearer::of_certificate(&identity.certificate) {
             Some(found) if found == *bearer => Ok(identity),

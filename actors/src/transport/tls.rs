@@ -66,6 +66,18 @@ pub(super) fn check_identity(identity: &Identity) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether what [`check_identity`] found is only that the certificate's time is over.
+pub(super) fn is_expiry(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(fault))) = error else { return false };
+    matches!(
+        fault.downcast_ref(),
+        Some(CertificateFault::Invalid {
+            found: Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }),
+            ..
+        })
+    )
+}
+
 /// Random bytes from the TLS provider.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];

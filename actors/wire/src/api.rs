@@ -58,7 +58,7 @@ pub enum JobState {
     Recovering,
     /// Held by the operator.
     Paused,
-    /// No node to run on.
+    /// No node to run on, or no way on until something is done; it keeps what it holds. See `reason`.
     Parked,
     /// All steps committed and written.
     Done,
@@ -101,9 +101,22 @@ pub struct JobStatus {
     pub plan: Option<String>,
     /// Why it failed, parked or warns.
     pub reason: Option<String>,
+    /// Of a job that failed: what failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fault: Option<Fault>,
     /// How far its data has been read, while that goes on: it is `queued` then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reading: Option<DataReading>,
+}
+
+/// What made a job fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fault {
+    /// Its data cannot be used: it never began.
+    Data,
+    /// Anything later.
+    Run,
 }
 
 /// How far a job's data has been read.

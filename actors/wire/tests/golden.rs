@@ -10,11 +10,14 @@ use proptest::prelude::*;
 use samples::Sample;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use shoal_plan::engine::Record;
 use shoal_plan::ids::{BlockId, Digest, Generation, JobId};
 use shoal_plan::ledger::Version;
 use shoal_plan::space::Interval;
+use shoal_wire::api::JobState;
 use shoal_wire::control::{self, Control};
 use shoal_wire::data::{self, Header};
+use shoal_wire::journal::{Entry, Line};
 use shoal_wire::{DecodeError, EncodeError, frame, journal};
 
 fn path(name: &str) -> PathBuf {
@@ -141,7 +144,7 @@ proptest! {
         }
         let _ = frame::decode::<Control>(control::VERSION, &bytes);
         let _ = frame::decode::<Header>(data::VERSION, &bytes);
-        let _ = frame::decode::<journal::Entry>(journal::VERSION, &bytes);
+        let _ = frame::decode::<Entry>(journal::VERSION, &bytes);
     }
 
     /// Messages with a few bytes changed reach deeper than noise: they decode or fail, and what decodes encodes again.
@@ -162,4 +165,28 @@ proptest! {
             prop_assert!(again.is_ok());
         }
     }
+}
+
+/// docs/cli.md has a row for every kind of event and every state of a job.
+#[test]
+fn the_documentation_knows_every_kind_of_event_and_every_state() {
+    let page = include_str!("../../../docs/cli.md");
+    let section = page.split("## Where a job stands").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows: String = section.expect("a section").lines().filter(|line| line.starts_with("| `")).collect();
+    let kinds = samples::journal().into_iter().filter_map(|sample| match sample.message {
+        Entry::Line { line: Line { record: Record::Happened(happening), .. }, .. } => Some(happening.kind()),
+        Entry::Line { .. }
+        | Entry::Counter { .. }
+        | Entry::Node { .. }
+        | Entry::Job { .. }
+        | Entry::Facts { .. }
+        | Entry::Gone { .. }
+        | Entry::Turn { .. } => None,
+    });
+    let (states, _) = samples::variants!(JobState: Queued = "queued", Planning = "planning", Training = "training",
+        Recovering = "recovering", Paused = "paused", Parked = "parked", Done = "done", Failed = "failed",
+        Cancelled = "cancelled");
+    let missing: Vec<&str> =
+        kinds.chain(states.iter().copied()).filter(|word| !rows.contains(&format!("`{word}`"))).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "docs/cli.md lacks them");
 }

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
-use std::ops::Deref;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,8 @@ pub struct LocalCluster {
     paths: ClusterDir,
 }
 
+/// For another command that starts or stops something.
+pub const CLAIM: Duration = Duration::from_secs(60);
 /// Between two looks at a lock that somebody else holds.
 const RETRY: Duration = Duration::from_millis(30);
 
@@ -49,10 +50,16 @@ impl LocalCluster {
         Ok(Self { paths: ClusterDir::new(root) })
     }
 
+    /// What lies where in it.
+    #[must_use]
+    pub fn paths(&self) -> &ClusterDir {
+        &self.paths
+    }
+
     /// Whether a cluster lives here.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
-        self.ca().join("ca.crt").is_file()
+        self.paths.ca().join("ca.crt").is_file()
     }
 
     /// Makes the directory if it is not there, and refuses one that holds something else.
@@ -60,19 +67,19 @@ impl LocalCluster {
     /// # Errors
     /// If it is not empty and no cluster, cannot be made, or another command is at work in it for longer than `patience`.
     pub fn claim(&self, patience: Duration) -> Result<Claim, Failure> {
-        match fs::read_dir(self.root()) {
+        match fs::read_dir(self.paths.root()) {
             Ok(mut entries) => {
-                if !self.is_cluster() && entries.next().is_some() && !self.pids().is_dir() {
+                if !self.is_cluster() && entries.next().is_some() && !self.paths.pids().is_dir() {
                     return Err(Failure::Usage(format!(
                         "{} is not empty and not a cluster directory; name a new or empty one with --dir",
-                        self.root().display()
+                        self.paths.root().display()
                     )));
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(source) => return Err(Failure::File { action: "read", path: self.root().to_owned(), source }),
+            Err(source) => return Err(Failure::File { action: "read", path: self.paths.root().to_owned(), source }),
         }
-        let pids = self.pids();
+        let pids = self.paths.pids();
         fs::create_dir_all(&pids).map_err(Failure::file("create", &pids))?;
         let lock = pids.join("up.lock");
         let file = OpenOptions::new().create(true).append(true).open(&lock).map_err(Failure::file("open", &lock))?;
@@ -83,11 +90,11 @@ impl LocalCluster {
                 return Err(Failure::Timeout(format!(
                     "another shoalctl is starting or stopping processes in {} and was waited for {patience:?}; try again \
                      when it is done",
-                    self.root().display()
+                    self.paths.root().display()
                 )));
             }
             if !std::mem::replace(&mut told, true) {
-                eprintln!("shoalctl: another shoalctl is at work in {}; waiting for it", self.root().display());
+                eprintln!("shoalctl: another shoalctl is at work in {}; waiting for it", self.paths.root().display());
             }
             std::thread::sleep(RETRY);
         }
@@ -99,7 +106,7 @@ impl LocalCluster {
     /// # Errors
     /// If a record cannot be read.
     pub fn started(&self) -> Result<Vec<Started>, Failure> {
-        let pids = self.pids();
+        let pids = self.paths.pids();
         let entries = match fs::read_dir(&pids) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -128,7 +135,7 @@ impl LocalCluster {
     /// # Errors
     /// If it cannot be written.
     pub fn record(&self, started: &Started) -> Result<(), Failure> {
-        let path = self.pids().join(format!("{}.json", started.name));
+        let path = self.paths.pids().join(format!("{}.json", started.name));
         let aside = path.with_extension("new");
         fs::write(&aside, crate::output::json::line(started)).map_err(Failure::file("write", &aside))?;
         fs::rename(&aside, &path).map_err(Failure::file("write", path))
@@ -139,7 +146,7 @@ impl LocalCluster {
     /// # Errors
     /// If it is there and cannot be removed.
     pub fn forget(&self, name: &str) -> Result<(), Failure> {
-        let path = self.pids().join(format!("{name}.json"));
+        let path = self.paths.pids().join(format!("{name}.json"));
         match fs::remove_file(&path) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -150,7 +157,7 @@ impl LocalCluster {
     /// The next `count` names `w1`, `w2`, ... that no worker of this cluster ever had.
     #[must_use]
     pub fn fresh_names(&self, count: usize) -> Vec<String> {
-        let used = fs::read_dir(self.nodes())
+        let used = fs::read_dir(self.paths.nodes())
             .into_iter()
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix('w')?.parse::<u64>().ok())
@@ -164,9 +171,9 @@ impl LocalCluster {
     /// # Errors
     /// If it cannot be written.
     pub fn write_node(&self, spec: &NodeSpec) -> Result<(), Failure> {
-        let dir = self.node(&spec.name);
+        let dir = self.paths.node(&spec.name);
         fs::create_dir_all(&dir).map_err(Failure::file("create", &dir))?;
-        let path = self.node_file(&spec.name);
+        let path = self.paths.node_file(&spec.name);
         fs::write(&path, node::render(spec)).map_err(Failure::file("write", path))
     }
 
@@ -174,21 +181,13 @@ impl LocalCluster {
     #[must_use]
     pub fn log_tail(&self, name: &str) -> String {
         const LINES: usize = 12;
-        let path = self.log(name);
+        let path = self.paths.log(name);
         let text = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         match lines.len().saturating_sub(LINES) {
             0 if lines.is_empty() => format!("{} is empty", path.display()),
             from => format!("the end of {}:\n  {}", path.display(), lines[from..].join("\n  ")),
         }
-    }
-}
-
-impl Deref for LocalCluster {
-    type Target = ClusterDir;
-
-    fn deref(&self) -> &ClusterDir {
-        &self.paths
     }
 }
 
@@ -225,8 +224,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let cluster = LocalCluster::new(dir.path()).expect("path");
         assert_eq!(cluster.fresh_names(2), ["w1", "w2"]);
-        fs::create_dir_all(cluster.node("w7")).expect("node dir");
-        fs::create_dir_all(cluster.node("big")).expect("node dir");
+        fs::create_dir_all(cluster.paths.node("w7")).expect("node dir");
+        fs::create_dir_all(cluster.paths.node("big")).expect("node dir");
         assert_eq!(cluster.fresh_names(2), ["w8", "w9"]);
     }
 

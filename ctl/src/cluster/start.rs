@@ -63,49 +63,74 @@ pub struct Raised {
 /// part of the message.
 pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
     let give_up = Instant::now() + wanted.timeout;
-    let claim = dir.claim(wanted.timeout)?;
-    identity::make_cluster(dir)?;
-    let client = Client::new(dir.root());
+    let _claim = dir.claim(wanted.timeout)?;
+    identity::make_cluster(dir.paths())?;
+    let client = Client::new(dir.paths().root());
     let coordinator = coordinator(dir, program, wanted.http_port.unwrap_or(0))?;
-    let present = wait(dir, &[&coordinator], give_up, "the coordinator does not answer", || client.nodes().ok())?;
-    let live = live(dir, &present)?;
-    let names = dir.fresh_names((wanted.nodes as usize).saturating_sub(live.len()));
-    let mut workers = Vec::new();
-    for name in &names {
-        workers.push(worker(dir, program, name, wanted)?);
-    }
-    let expected: Vec<&str> = live.iter().map(String::as_str).chain(names.iter().map(String::as_str)).collect();
-    let watched: Vec<&Started> = std::iter::once(&coordinator).chain(&workers).collect();
-    let what = format!("not all of {} are ready", expected.join(", "));
-    let before: Vec<Started> = dir.started()?.into_iter().filter(|started| live.contains(&started.name)).collect();
-    let ready = wait(dir, &watched, give_up, &what, || {
-        if before.iter().any(|started| !started.process.lives()) {
-            return Some(None);
-        }
-        let nodes: Vec<NodeInfo> =
-            client.nodes().ok()?.into_iter().filter(|node| expected.contains(&node.node.as_str())).collect();
-        let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
-        (ready == expected.len()).then_some(Some(nodes))
-    })?;
-    let Some(nodes) = ready else {
-        // A worker that counted was dying already: now it does not count any more.
-        drop(claim);
-        let mut again = raise(dir, program, wanted)?;
-        again.started.splice(0..0, names);
-        return Ok(again);
-    };
+    let gathered = gather(dir, &coordinator, program, wanted, give_up, || client.nodes().ok())?;
     let (http, page) = client.addresses()?;
-    let settings = live.iter().filter_map(|name| node::read(&dir.node_file(name)).ok()).collect::<Vec<_>>();
+    let settings =
+        gathered.found.iter().filter_map(|name| node::read(&dir.paths().node_file(name)).ok()).collect::<Vec<_>>();
     Ok(Raised {
-        dir: dir.root().display().to_string(),
+        dir: dir.paths().root().display().to_string(),
         coordinator_pid: coordinator.process.pid,
-        notes: notes(wanted, live.len(), &settings, &http),
+        notes: notes(wanted, gathered.found.len(), &settings, &http),
         http,
         page,
         wanted: wanted.nodes,
-        started: names,
-        nodes,
+        started: gathered.started,
+        nodes: gathered.nodes,
     })
+}
+
+/// Enough workers, all ready.
+#[derive(Debug, PartialEq)]
+struct Gathered {
+    /// Names of those that ran already.
+    found: Vec<String>,
+    /// Names of those that were started.
+    started: Vec<String>,
+    /// All of them.
+    nodes: Vec<NodeInfo>,
+}
+
+/// Starts as many workers as are missing and waits until all are ready. One that ran already and ends meanwhile (it was
+/// dying when it was counted) is replaced; one that was started here and ends is an error, so nothing is started for ever.
+fn gather(
+    dir: &LocalCluster,
+    coordinator: &Started,
+    program: &Path,
+    wanted: &Wanted,
+    give_up: Instant,
+    mut nodes: impl FnMut() -> Option<Vec<NodeInfo>>,
+) -> Result<Gathered, Failure> {
+    let mut started: Vec<Started> = Vec::new();
+    loop {
+        let watched: Vec<&Started> = std::iter::once(coordinator).chain(&started).collect();
+        let present = wait(dir, &watched, give_up, "the coordinator does not answer", &mut nodes)?;
+        let live = live(dir, &present)?;
+        for name in dir.fresh_names((wanted.nodes as usize).saturating_sub(live.len())) {
+            started.push(worker(dir, program, &name, wanted)?);
+        }
+        let names: Vec<String> = started.iter().map(|started| started.name.clone()).collect();
+        let found: Vec<String> = live.into_iter().filter(|name| !names.contains(name)).collect();
+        let before: Vec<Started> = dir.started()?.into_iter().filter(|started| found.contains(&started.name)).collect();
+        let expected: Vec<&str> = found.iter().chain(&names).map(String::as_str).collect();
+        let watched: Vec<&Started> = std::iter::once(coordinator).chain(&started).collect();
+        let what = format!("not all of {} are ready", expected.join(", "));
+        let ready = wait(dir, &watched, give_up, &what, || {
+            if before.iter().any(|started| !started.process.lives()) {
+                return Some(None);
+            }
+            let nodes: Vec<NodeInfo> =
+                nodes()?.into_iter().filter(|node| expected.contains(&node.node.as_str())).collect();
+            let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
+            (ready == expected.len()).then_some(Some(nodes))
+        })?;
+        if let Some(nodes) = ready {
+            return Ok(Gathered { found, started: names, nodes });
+        }
+    }
 }
 
 /// What of `wanted` is not so, because what runs is left alone.
@@ -156,11 +181,11 @@ fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Sta
         "daemon".into(),
         "respawn".into(),
         "--dir".into(),
-        dir.root().into(),
+        dir.paths().root().into(),
         "--http".into(),
         format!("127.0.0.1:{http_port}").into(),
         "--log".into(),
-        dir.log(COORDINATOR).into(),
+        dir.paths().log(COORDINATOR).into(),
     ];
     launch(dir, program, COORDINATOR, &arguments)
 }
@@ -175,22 +200,22 @@ fn worker(dir: &LocalCluster, program: &Path, name: &str, wanted: &Wanted) -> Re
         // Beside the file, wherever the directory is carried.
         data_dir: "data".into(),
     })?;
-    identity::make_node(dir, name)?;
+    identity::make_node(dir.paths(), name)?;
     let arguments = [
         "daemon".into(),
         "worker".into(),
         "--dir".into(),
-        dir.root().into(),
+        dir.paths().root().into(),
         "--name".into(),
         name.into(),
         "--log".into(),
-        dir.log(name).into(),
+        dir.paths().log(name).into(),
     ];
     launch(dir, program, name, &arguments)
 }
 
 fn launch(dir: &LocalCluster, program: &Path, name: &str, arguments: &[OsString]) -> Result<Started, Failure> {
-    let process = process::spawn(program, arguments, &dir.log(name))?;
+    let process = process::spawn(program, arguments, &dir.paths().log(name))?;
     let started = Started { name: name.to_owned(), process };
     dir.record(&started)?;
     Ok(started)
@@ -240,6 +265,8 @@ fn wait<T>(
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::Signal;
+
     use super::*;
 
     #[test]
@@ -281,6 +308,49 @@ mod tests {
             budget_bytes: 0,
             used_bytes: 0,
         }
+    }
+
+    /// A worker that answers as ready may be dying; whoever replaces it may be slow. One call sees to all of that.
+    #[test]
+    fn what_ends_meanwhile_is_replaced_under_the_same_claim_and_deadline() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = LocalCluster::new(&temp.path().join("c")).expect("path");
+        let claim = dir.claim(Duration::ZERO).expect("claim");
+        identity::make_cluster(dir.paths()).expect("certificates");
+        // In place of a daemon, something that lives.
+        let program = temp.path().join("daemon");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("write");
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
+        let coordinator = launch(&dir, &program, COORDINATOR, &[]).expect("started");
+        let wanted =
+            Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: Duration::from_secs(60) };
+        let dying: Vec<Started> =
+            ["w1", "w2"].iter().map(|name| worker(&dir, &program, name, &wanted).expect("started")).collect();
+        let mut looks = 0;
+        let all_ready = || {
+            // First w1 and then w2 ends; what stands in for them is ready at once.
+            if let Some(next) = dying.get(looks / 2).filter(|_| looks % 2 == 1) {
+                next.process.signal(Signal::KILL);
+                assert_eq!(process::wait_for_end(&[next.process], Duration::from_secs(10)), []);
+            }
+            looks += 1;
+            let here = dir.started().expect("records").into_iter().filter(|started| started.name != COORDINATOR);
+            // The coordinator notices nothing yet: in its eyes everyone is ready but who has just been started.
+            let slow = |name: &str| looks < 5 && !["w1", "w2"].contains(&name);
+            Some(
+                here.map(|s| node(&s.name, if slow(&s.name) { NodeState::Suspect } else { NodeState::Ready }))
+                    .collect(),
+            )
+        };
+        // Both die while w3 is not ready yet.
+        let wanted = Wanted { nodes: 3, ..wanted };
+        let give_up = Instant::now() + wanted.timeout;
+        let gathered = gather(&dir, &coordinator, &program, &wanted, give_up, all_ready).expect("three workers");
+        assert_eq!(gathered.found, Vec::<String>::new());
+        assert_eq!(gathered.started, ["w3", "w4", "w5"]);
+        assert_eq!(gathered.nodes.len(), 3);
+        drop(claim);
+        super::super::stop::stop(&dir).expect("everything is stopped");
     }
 
     #[test]

@@ -5,13 +5,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Serialize;
 
-use super::dir::{COORDINATOR, LocalCluster, Started};
+use super::dir::{CLAIM, COORDINATOR, LocalCluster, Started};
 use super::process::{Process, wait_for_end};
 use crate::client::Client;
 use crate::failure::Failure;
 
-/// For another command that starts or stops something.
-const CLAIM: Duration = Duration::from_secs(60);
 /// For a shutdown on request, and again for one on SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 /// For a worker to hand over what it holds, once the coordinator is gone or does not answer.
@@ -37,7 +35,7 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
     let mut left = processes(&started);
-    if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.root()).shutdown().is_ok() {
+    if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.paths().root()).shutdown().is_ok() {
         left = wait_for_end(&left, GRACE);
     }
     // A worker takes the first one as a wish to hand over what it holds, the second one as an order.

@@ -9,7 +9,7 @@ pub(super) fn run(context: &Context) -> Result<Verdict, Failure> {
     if !context.dir.is_cluster() {
         return Err(Failure::Unreachable(format!(
             "no cluster in {}: say which one with --dir or SHOAL_DIR",
-            context.dir.root().display()
+            context.dir.paths().root().display()
         )));
     }
     context.format.print(&stop(&context.dir)?)?;

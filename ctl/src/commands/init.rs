@@ -1,19 +1,13 @@
 //! `init`: certificates for a cluster that somebody else will start.
 
-use std::time::Duration;
-
 use serde::Serialize;
-use shoal_config::Bytes;
 use shoal_config::node::{self, NodeSpec};
 
 use super::Context;
 use crate::cli::Init;
-use crate::cluster::identity;
+use crate::cluster::{CLAIM, identity};
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
-
-/// For another command that starts or stops something.
-const CLAIM: Duration = Duration::from_secs(60);
 
 #[derive(Serialize)]
 struct Made {
@@ -28,27 +22,27 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
             "`{name}` cannot be a node's name; allowed: 1 to 63 of a-z, 0-9 and -, starting with a letter, but not `coordinator`"
         )));
     }
-    if let Some(name) = args.nodes.iter().find(|name| context.dir.node(name).join("node.toml").exists()) {
+    if let Some(name) = args.nodes.iter().find(|name| context.dir.paths().node(name).join("node.toml").exists()) {
         return Err(Failure::Usage(format!(
             "there is a node `{name}` already, in {}; name another, or remove that directory first",
-            context.dir.node(name).display()
+            context.dir.paths().node(name).display()
         )));
     }
     let _claim = context.dir.claim(CLAIM)?;
-    let cluster = identity::make_cluster(&context.dir)?;
+    let cluster = identity::make_cluster(context.dir.paths())?;
     for name in &args.nodes {
         context.dir.write_node(&NodeSpec {
             name: name.clone(),
             listen: ([127, 0, 0, 1], 0).into(),
             join: None,
-            memory: Bytes(2 << 30),
+            memory: node::DEFAULT_MEMORY,
             threads: 1,
             // Beside the file, wherever the directory is carried.
             data_dir: "data".into(),
         })?;
-        identity::make_node(&context.dir, name)?;
+        identity::make_node(context.dir.paths(), name)?;
     }
-    let dir = context.dir.root().display().to_string();
+    let dir = context.dir.paths().root().display().to_string();
     context.format.print(&Made { dir, cluster, nodes: args.nodes.clone() })?;
     Ok(Verdict::True)
 }

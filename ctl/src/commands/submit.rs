@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shoal_config::job;
-use shoal_wire::api::{JobState, JobStatus};
+use shoal_wire::api::{Fault, JobStatus};
 
 use super::Context;
 use crate::cli::Submit;
@@ -32,7 +32,8 @@ fn read_through(context: &Context, job: &str) -> Result<(), Failure> {
         let status = match context.client.status(job) {
             Ok(status) => status,
             Err(failure) => {
-                eprintln!("shoalctl: {job} is submitted, but cannot be watched any more: {failure}");
+                let failure = anyhow::Error::from(failure);
+                eprintln!("shoalctl: {job} is submitted, but cannot be watched any more: {failure:#}");
                 return Ok(());
             }
         };
@@ -48,15 +49,15 @@ fn read_through(context: &Context, job: &str) -> Result<(), Failure> {
     }
 }
 
-/// A job that failed without a step, right after its data was read, has bad data.
+/// What became of the job meanwhile: bad data is the job file's fault, whatever else has failed is not.
 fn refused(status: &JobStatus) -> Result<(), Failure> {
-    match (status.state, status.step) {
-        (JobState::Failed, 0) => {
-            let reason = status.reason.as_deref().unwrap_or("no reason was given");
-            Err(Failure::Usage(format!("{} failed: {reason}", status.job)))
-        }
-        _ => Ok(()),
-    }
+    let Some(fault) = status.fault else { return Ok(()) };
+    let reason = status.reason.as_deref().unwrap_or("no reason was given");
+    let said = format!("{} failed: {reason}", status.job);
+    Err(match fault {
+        Fault::Data => Failure::Usage(said),
+        Fault::Run => Failure::No(said),
+    })
 }
 
 fn style() -> ProgressStyle {
@@ -71,12 +72,12 @@ mod tests {
     use crate::output::table::fixture;
 
     #[test]
-    fn only_a_job_that_failed_before_its_first_step_is_the_files_fault() {
-        let status = |state, step| JobStatus { state, step, reason: Some("not UTF-8".into()), ..fixture::status() };
-        let error = refused(&status(JobState::Failed, 0)).expect_err("bad data");
-        assert_eq!((error.code(), error.to_string()), (2, "j1 failed: not UTF-8".to_owned()));
-        for fine in [status(JobState::Failed, 3), status(JobState::Queued, 0), status(JobState::Training, 0)] {
-            refused(&fine).expect("submitted");
+    fn only_bad_data_is_the_files_fault() {
+        let status = |fault| JobStatus { fault, step: 0, reason: Some("so it is".into()), ..fixture::status() };
+        refused(&status(None)).expect("submitted");
+        for (fault, code) in [(Fault::Data, 2), (Fault::Run, 1)] {
+            let error = refused(&status(Some(fault))).expect_err("failed");
+            assert_eq!((error.code(), error.to_string()), (code, "j1 failed: so it is".to_owned()));
         }
     }
 }

@@ -112,6 +112,7 @@ mod tests {
             tokens_per_second: None,
             plan: None,
             reason: (state == JobState::Failed).then(|| "out of luck".into()),
+            fault: None,
             reading: None,
         }
     }

@@ -10,8 +10,18 @@ use crate::output::Show;
 use crate::output::table::word;
 
 /// Kinds of events that are reasons: losses, decisions, faults, ends. The others only say that it went on.
-const REASONS: [&str; 9] =
-    ["submitted", "node_lost", "node_joined", "decided", "resolved", "steps_lost", "stage_failed", "warning", "ended"];
+const REASONS: [&str; 10] = [
+    "submitted",
+    "node_lost",
+    "node_joined",
+    "decided",
+    "resolved",
+    "steps_lost",
+    "step_skipped",
+    "stage_failed",
+    "warning",
+    "ended",
+];
 /// Most reasons shown, newest last.
 const MOST: usize = 20;
 

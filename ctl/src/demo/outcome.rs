@@ -12,7 +12,7 @@ pub struct Outcome {
     /// The run that nothing happened to.
     pub undisturbed: Undisturbed,
     /// The run that lost a worker and gained one.
-    pub disturbed: Disturbed,
+    pub disturbed: RunResult,
     /// Same final state and loss, bit by bit.
     pub identical: bool,
     /// In both runs.
@@ -30,7 +30,7 @@ pub struct Undisturbed {
 
 /// What a run came to, whatever happened to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Disturbed {
+pub struct RunResult {
     /// Mean loss of the last step.
     pub final_loss: f64,
     /// Digest of the final state.
@@ -84,7 +84,7 @@ mod tests {
     fn outcome() -> Outcome {
         Outcome {
             undisturbed: Undisturbed { final_loss: 2.5, state_blake3: "ab".repeat(32) },
-            disturbed: Disturbed {
+            disturbed: RunResult {
                 final_loss: 2.5,
                 state_blake3: "ab".repeat(32),
                 kills: 1,

@@ -9,7 +9,7 @@ use shoal_wire::api::{JobState, JobStatus, RedundancyState};
 use super::audit;
 use super::disturbance::{Disturbance, Kill};
 use super::interrupt::Interrupt;
-use super::outcome::Disturbed;
+use super::outcome::RunResult;
 use super::stage::Stage;
 use crate::failure::Failure;
 use crate::output::table::word;
@@ -34,7 +34,7 @@ pub struct Run<'a> {
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// What it came to.
-    pub result: Disturbed,
+    pub result: RunResult,
     /// As the ledger shows it.
     pub samples_exactly_once: bool,
 }
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         let ledger = self.stage.client.ledger(&self.job)?;
         let job = self.stage.client.job(&self.job)?;
         let final_loss = ledger.iter().rev().find_map(|line| line.mean_loss);
-        let result = Disturbed {
+        let result = RunResult {
             final_loss: final_loss.ok_or_else(|| Failure::No(format!("{} is done without a loss", self.job)))?,
             state_blake3: self.stage.client.digest(&self.job, None, DIGEST)?.state_blake3,
             kills: kills.len() as u32,

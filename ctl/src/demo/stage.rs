@@ -42,7 +42,7 @@ impl Stage {
             .tempdir()
             .map_err(Failure::file("create a directory in", std::env::temp_dir()))?;
         let dir = LocalCluster::new(&temp.path().join("cluster"))?;
-        let client = Client::new(dir.root());
+        let client = Client::new(dir.paths().root());
         Ok(Self { program: program.to_owned(), nodes, dir, client, open: true, started: RefCell::default(), temp })
     }
 
@@ -77,7 +77,7 @@ impl Stage {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
-        if self.dir.root().exists() {
+        if self.dir.paths().root().exists() {
             stop(&self.dir)?;
         }
         kill(&self.started.borrow())

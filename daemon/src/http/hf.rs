@@ -56,7 +56,7 @@ pub(super) async fn model(
         let read = |block, interval, out: &mut [f32]| fill(&runtime, &reader, block, interval, out);
         let outcome = hf::write_model(reader.table(), &reader.job().spec, read, &mut out).and_then(|()| out.flush());
         if let Err(error) = outcome {
-            tracing::warn!(%error, "export broke off");
+            tracing::warn!(error = &error as &dyn std::error::Error, "export broke off");
             // The client may be the reason, then nobody hears it.
             let _ = out.sender.blocking_send(Err(error));
         }

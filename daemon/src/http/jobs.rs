@@ -30,7 +30,7 @@ pub(super) struct After {
 pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<SubmitAnswer>, Fault> {
     let SubmitRequest { spec, again } = call::full_body(&bytes)?;
     spec.check().map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
-    let repeat = if again { Repeat::Anew } else { Repeat::Join };
+    let repeat = if again { Repeat::Again } else { Repeat::Join };
     let submitted = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await?;
     let known = matches!(submitted, Submitted::Known(_));
     Ok(Json(SubmitAnswer { job: submitted.job().to_string(), known }))

@@ -8,8 +8,8 @@
 //!   else:                                                             done again, with twice the patience
 //! ```
 //!
-//! One hung device makes everyone mute who waits for its gradients, so muteness alone convicts nobody whose state is needed:
-//! a node says itself how long its threads have been in one piece of work ([`InHand`]).
+//! One hung device makes everyone mute who waits for its gradients, so being mute once convicts nobody, and being mute twice
+//! nobody whose state is needed: a node says itself how long its threads have been in one piece of work ([`crate::protocol::InHand`]).
 //!
 //! The engine looks several times within a patience. By how much a look comes late, the coordinator itself was held up:
 //! every deadline moves by that much.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use shoal_plan::engine::Order;
+use shoal_wire::api::Fault;
 
 use super::*;
 
@@ -48,7 +49,12 @@ async fn a_job_whose_data_turns_out_bad_fails_with_the_reason_and_stays_failed()
     assert_eq!(kinds(&stage).await, ["submitted", "ended"]);
     stage.replace().await;
     let again = status(&stage, job).await;
-    assert_eq!((again.state, again.reason), (failed.state, failed.reason), "the next coordinator knows it");
+    assert_eq!(failed.fault, Some(Fault::Data));
+    assert_eq!(
+        (again.state, again.reason, again.fault),
+        (failed.state, failed.reason, failed.fault),
+        "the next coordinator knows it"
+    );
     assert_eq!(kinds(&stage).await, ["submitted", "ended"]);
 }
 
@@ -62,7 +68,7 @@ async fn what_is_submitted_again_is_the_same_job_until_that_is_over() {
     assert_eq!(submit(&stage, small.clone(), Repeat::Join).await, Submitted::Known(JobId(1)), "perhaps still read");
     read_through(&stage, JobId(1)).await;
     assert_eq!(submit(&stage, small.clone(), Repeat::Join).await, Submitted::Known(JobId(1)), "waiting for nodes");
-    assert_eq!(submit(&stage, small.clone(), Repeat::Anew).await, Submitted::New(JobId(2)), "asked for");
+    assert_eq!(submit(&stage, small.clone(), Repeat::Again).await, Submitted::New(JobId(2)), "asked for");
     let other = shoal_config::JobSpec { seed: 99, ..small.clone() };
     assert_eq!(submit(&stage, other, Repeat::Join).await, Submitted::New(JobId(3)), "another job");
     for job in [1, 2] {

@@ -18,7 +18,7 @@ fn endless(dir: &std::path::Path) -> shoal_config::JobSpec {
 }
 
 async fn submit(stage: &Stage, spec: shoal_config::JobSpec) -> JobId {
-    stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), Repeat::Anew, reply)).await.expect("accepted").job()
+    stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), Repeat::Again, reply)).await.expect("accepted").job()
 }
 
 /// A job that was submitted first, but whose data was read later, must not take the nodes of one that trains.

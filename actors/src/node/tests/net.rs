@@ -83,6 +83,25 @@ impl Net {
         assert_eq!(node.ended().await, NodeEnd::Stopped);
     }
 
+    /// The only worker of a running job is asked to leave, which nobody can allow; then the coordinator dies for good.
+    /// How long the worker stays after that.
+    pub(super) async fn abandon(&mut self, name: &str) -> Duration {
+        let mut node = self.nodes.remove(name).expect("it runs");
+        node.leave();
+        self.until("it wishes to leave", |net| {
+            Box::pin(async move {
+                let nodes = net.ask(|reply| CoordinatorMsg::Read(Read::Nodes(reply))).await;
+                nodes.iter().any(|node| node.state == shoal_wire::api::NodeState::Draining)
+            })
+        })
+        .await;
+        self.coordinator.kill_and_wait(Some(CALL)).await.expect("it ends");
+        let since = std::time::Instant::now();
+        let end = tokio::time::timeout(DEADLINE, node.ended()).await.expect("one request is enough");
+        assert_eq!(end, NodeEnd::Left);
+        since.elapsed()
+    }
+
     /// Asks a worker to leave in peace and waits until it has.
     pub(super) async fn leave(&mut self, name: &str) {
         let mut node = self.nodes.remove(name).expect("it runs");

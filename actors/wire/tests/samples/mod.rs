@@ -51,4 +51,4 @@ macro_rules! variants {
         })
     };
 }
-use variants;
+pub(crate) use variants;

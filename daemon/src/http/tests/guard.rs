@@ -1,7 +1,11 @@
 //! Who is served and who is not.
 
+use std::collections::BTreeSet;
+
 use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use axum::http::{Method, StatusCode};
+use serde_json::Value;
+use shoal_config::spec::LrShape;
 use shoal_wire::api::ApiError;
 
 use super::fixture::Served;
@@ -63,4 +67,35 @@ fn the_documented_job_is_a_job() {
     let block = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let spec: shoal_config::JobSpec = serde_json::from_str(block).expect("a job");
     spec.check().expect("within its limits");
+    let shown: Value = serde_json::from_str(block).expect("JSON");
+    let mut keys = (BTreeSet::new(), BTreeSet::new());
+    paths("", &shown, &mut keys.0);
+    paths("", &serde_json::to_value(&spec).expect("plain data"), &mut keys.1);
+    assert_eq!(keys.0, keys.1, "every key, with every default filled in");
+}
+
+/// docs/http.md has every value that stands for a choice.
+#[test]
+fn the_documentation_knows_every_choice() {
+    let page = include_str!("../../../../docs/http.md");
+    let shapes = [LrShape::Cosine, LrShape::Linear, LrShape::Constant, LrShape::InverseSqrt, LrShape::Wsd { decay: 6 }];
+    // A shape that is added does not compile here until it is in the list above.
+    let in_words = |shape: LrShape| match shape {
+        LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt | LrShape::Wsd { .. } => {
+            serde_json::to_string(&shape).expect("plain data").replace([' ', '\n'], "")
+        }
+    };
+    let page: String = page.replace([' ', '\n'], "");
+    for shape in shapes.map(in_words) {
+        assert!(page.contains(&format!("`{shape}`")), "docs/http.md lacks {shape}");
+    }
+}
+
+/// Every key with the keys above it.
+fn paths(above: &str, value: &Value, into: &mut BTreeSet<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let path = format!("{above}.{key}");
+        paths(&path, value, into);
+        into.insert(path);
+    }
 }
