@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::bearer::{Bearer, says};
 use super::caller::{Caller, Verdict};
 use super::connect::ConnectError;
-use super::control::{Outgoing, PRIORITY};
+use super::control::{Outgoing, PRIORITY, Queue};
 use super::dial::{DialError, failed};
 use super::hello::{self, GreetError, Greeting};
 use super::link::{self, Link, Running, Stop};
@@ -126,7 +126,7 @@ async fn admit(shared: &Arc<Shared>, greeted: Greeted, peer: PeerId, me: Option<
     let desk = shared.desk.register(greeting.instance, shared.number());
     let watch = Watch::await_at(desk, shared.own, greeting.instance, address, shared.timing.probe);
     let (told, told_receiver) = watch::channel(false);
-    let link = Arc::new(Link { peer, connection, queue, stop: watch::Sender::new(None) });
+    let link = Arc::new(Link { peer, connection, queue: Queue::new(queue), stop: watch::Sender::new(None) });
     let outcome = loop {
         if link.connection.close_reason().is_some() {
             return;

@@ -1,11 +1,14 @@
 //! The control stream of one connection: frames in order, both ways.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use quinn::{ReadExactError, RecvStream, SendStream};
 use shoal_wire::control::{self, Control};
 use shoal_wire::data::TrafficKind;
 use shoal_wire::frame;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::peer::{Inbound, PeerId};
 use super::shared::Shared;
@@ -24,6 +27,49 @@ pub(super) enum Outgoing {
     Frame(Bytes),
     /// The last control frame: the stream ends after it.
     Goodbye(Bytes),
+}
+
+/// What is to be written to one peer, from any thread. Once a message found no room, none follows.
+#[derive(Debug)]
+pub(super) struct Queue(Mutex<Option<mpsc::Sender<Outgoing>>>);
+
+/// Why something was not queued.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unqueued {
+    /// There was no room, and the message is lost.
+    Full { messages: usize },
+    /// One was lost before, or the connection is gone.
+    Closed,
+}
+
+impl Queue {
+    pub(super) fn new(sender: mpsc::Sender<Outgoing>) -> Self {
+        Self(Mutex::new(Some(sender)))
+    }
+
+    /// Queues something, or closes the queue for good.
+    pub(super) fn push(&self, next: Outgoing) -> Result<(), Unqueued> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = open.as_ref().ok_or(Unqueued::Closed)?;
+        match sender.try_send(next) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Unqueued::Closed),
+            Err(TrySendError::Full(_)) => {
+                let messages = sender.max_capacity();
+                *open = None;
+                Err(Unqueued::Full { messages })
+            }
+        }
+    }
+
+    /// Queues the last thing as soon as there is room; at once if there will be none.
+    pub(super) async fn finish(&self, last: Outgoing) {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = open {
+            // An error means that the writer is gone.
+            let _ = sender.send(last).await;
+        }
+    }
 }
 
 /// How the reader ended.
@@ -98,5 +144,23 @@ pub(super) async fn read(stream: &mut RecvStream, shared: &Shared, peer: PeerId)
             // Decoding took a while; acknowledgements and keep-alives must not wait for the next one too.
             tokio::task::yield_now().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With room again, a message must not follow one that is lost: whoever hears it would not know.
+    #[test]
+    fn nothing_follows_a_message_that_was_lost() {
+        let (sender, mut receiver) = mpsc::channel(2);
+        let queue = Queue::new(sender);
+        let message = || Outgoing::Frame(Bytes::from_static(b"x"));
+        assert_eq!((queue.push(message()), queue.push(message())), (Ok(()), Ok(())));
+        assert_eq!(queue.push(message()), Err(Unqueued::Full { messages: 2 }));
+        assert!(receiver.try_recv().is_ok() && receiver.try_recv().is_ok());
+        assert_eq!(queue.push(message()), Err(Unqueued::Closed));
+        assert_eq!(receiver.try_recv().expect_err("nothing more"), mpsc::error::TryRecvError::Disconnected);
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::bearer::{Bearer, Callee};
 use super::connect::ConnectError;
+use super::control::Queue;
 use super::hello::{self, GreetError, Greeting};
 use super::link::{self, Link, Running};
 use super::patience::{patience, within};
@@ -77,7 +78,7 @@ pub(super) fn install(shared: &Arc<Shared>, peer: PeerId, token: u64, ready: Rea
     let Ready { connection, send, receive, greeting, watch } = ready;
     let (queue, frames) = mpsc::channel(shared.limits.control_queue);
     let (told, told_receiver) = watch::channel(false);
-    let link = Arc::new(Link { peer, connection, queue, stop: watch::Sender::new(None) });
+    let link = Arc::new(Link { peer, connection, queue: Queue::new(queue), stop: watch::Sender::new(None) });
     let entry = Entry { link: Arc::clone(&link), by: Dialler::Here, since: Instant::now(), told: told_receiver };
     let installed = shared.table().dialled(peer, token, entry);
     match installed {

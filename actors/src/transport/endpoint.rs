@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use super::bearer::Callee;
 use super::config::EndpointConfig;
 use super::connect::ConnectError;
-use super::control::Outgoing;
+use super::control::{Outgoing, Unqueued};
 use super::instance::Instance;
 use super::link::Stop;
 use super::patience::within;
@@ -199,16 +199,12 @@ impl Endpoint {
         let link = self.shared().table().link(peer).ok_or(SendError::NotConnected(peer))?;
         let bytes = frame::encode(control::VERSION, frame::MAX_CONTROL_BYTES, message)
             .map_err(|source| SendError::Encode { peer, source })?;
-        if link.is_ending() {
-            // Nothing may follow a message that was lost.
-            return Err(SendError::NotConnected(peer));
-        }
-        link.queue.try_send(Outgoing::Frame(bytes.into())).map_err(|e| match e {
-            mpsc::error::TrySendError::Full(_) => {
+        link.queue.push(Outgoing::Frame(bytes.into())).map_err(|error| match error {
+            Unqueued::Full { messages } => {
                 link.end(Stop::Overrun);
-                SendError::QueueFull { peer, messages: link.queue.max_capacity() }
+                SendError::QueueFull { peer, messages }
             }
-            mpsc::error::TrySendError::Closed(_) => SendError::NotConnected(peer),
+            Unqueued::Closed => SendError::NotConnected(peer),
         })
     }
 

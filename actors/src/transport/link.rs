@@ -8,7 +8,7 @@ use shoal_wire::frame;
 use tokio::sync::{mpsc, watch};
 
 use super::bulk;
-use super::control::{self as stream, Outgoing, ReadEnd};
+use super::control::{self as stream, Outgoing, Queue, ReadEnd};
 use super::patience::within;
 use super::peer::{DownCause, Inbound, PeerId};
 use super::quic::CloseCode;
@@ -22,7 +22,7 @@ use super::watch::{Probe, Watch};
 pub(super) struct Link {
     pub(super) peer: PeerId,
     pub(super) connection: quinn::Connection,
-    pub(super) queue: mpsc::Sender<Outgoing>,
+    pub(super) queue: Queue,
     pub(super) stop: watch::Sender<Option<Stop>>,
 }
 
@@ -36,11 +36,6 @@ impl Link {
             }
             first
         });
-    }
-
-    /// Whether this end is about to end it.
-    pub(super) fn is_ending(&self) -> bool {
-        self.stop.borrow().is_some()
     }
 }
 
@@ -179,8 +174,7 @@ async fn goodbye(shared: &Shared, link: &Link, reason: &str, write: std::pin::Pi
         return;
     };
     let queued = async {
-        // An error means that the writer is gone; then `write` returns.
-        let _ = link.queue.send(Outgoing::Goodbye(last.into())).await;
+        link.queue.finish(Outgoing::Goodbye(last.into())).await;
         std::future::pending().await
     };
     let drained = async {
@@ -213,19 +207,22 @@ async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
             CloseCode::Goodbye.close(&link.connection, &reason);
             Verdict::Gone(DownCause::Closed(reason))
         }
-        End::Read(ReadEnd::Unreadable(reason)) => unreadable(link, &reason),
-        End::Read(ReadEnd::Broken(error)) => unreadable(link, &crate::chain(&error)),
-        End::Lost(ConnectionError::ApplicationClosed(close)) => match CloseCode::of(close.error_code) {
-            Some(CloseCode::Replaced | CloseCode::Crossing | CloseCode::Overrun) => Verdict::Reset,
-            Some(
-                CloseCode::Goodbye
-                | CloseCode::Protocol
-                | CloseCode::Refused
-                | CloseCode::WrongPeer
-                | CloseCode::Unreadable,
-            )
-            | None => Verdict::Gone(DownCause::Closed(String::from_utf8_lossy(&close.reason).into_owned())),
-        },
+        End::Read(ReadEnd::Unreadable(reason)) => unreadable(link, watch, &reason).await,
+        End::Read(ReadEnd::Broken(error)) => unreadable(link, watch, &crate::chain(&error)).await,
+        End::Lost(ConnectionError::ApplicationClosed(close)) => {
+            let reason = String::from_utf8_lossy(&close.reason).into_owned();
+            match CloseCode::of(close.error_code) {
+                Some(CloseCode::Replaced | CloseCode::Crossing | CloseCode::Overrun) => Verdict::Reset,
+                Some(CloseCode::Goodbye) => Verdict::Gone(DownCause::Closed(reason)),
+                code @ (Some(
+                    CloseCode::Protocol | CloseCode::Refused | CloseCode::WrongPeer | CloseCode::Unreadable,
+                )
+                | None) => {
+                    tracing::warn!(node = %link.peer, ?code, reason, "link was closed by the other end");
+                    asked(link, watch).await
+                }
+            }
+        }
         End::Lost(
             ConnectionError::TimedOut
             | ConnectionError::Reset
@@ -234,30 +231,34 @@ async fn diagnose(link: &Link, watch: &Watch, end: End) -> Verdict {
             | ConnectionError::VersionMismatch
             | ConnectionError::LocallyClosed
             | ConnectionError::CidsExhausted,
-        ) => {
-            let mut stop = link.stop.subscribe();
-            let found = tokio::select! {
-                biased;
-                stop = stopped(&mut stop) => match stop {
-                    Stop::Replaced => return Verdict::Gone(DownCause::LinkReset),
-                    Stop::Goodbye(_) => return Verdict::Nothing,
-                    Stop::Overrun => return Verdict::Reset,
-                },
-                found = watch.probe() => found,
-            };
-            match found {
-                Probe::Dead => Verdict::Gone(DownCause::Died),
-                Probe::Silent => Verdict::Gone(DownCause::Silent),
-                Probe::Alive(_) => Verdict::Reset,
-            }
-        }
+        ) => asked(link, watch).await,
     }
 }
 
-/// A control stream that ends or makes no sense while the connection lives: a mistake of the other end.
-fn unreadable(link: &Link, what: &str) -> Verdict {
+/// A connection that ended without a goodbye means what the process at its end says now, if there is one.
+async fn asked(link: &Link, watch: &Watch) -> Verdict {
+    let mut stop = link.stop.subscribe();
+    let found = tokio::select! {
+        biased;
+        stop = stopped(&mut stop) => match stop {
+            Stop::Replaced => return Verdict::Gone(DownCause::LinkReset),
+            Stop::Goodbye(_) => return Verdict::Nothing,
+            Stop::Overrun => return Verdict::Reset,
+        },
+        found = watch.probe() => found,
+    };
+    match found {
+        Probe::Dead => Verdict::Gone(DownCause::Died),
+        Probe::Silent => Verdict::Gone(DownCause::Silent),
+        Probe::Alive(_) => Verdict::Reset,
+    }
+}
+
+/// A control stream that ends or makes no sense while the connection lives is a mistake of the other end, or the stream of a
+/// process that is dying: no goodbye.
+async fn unreadable(link: &Link, watch: &Watch, what: &str) -> Verdict {
     tracing::error!(node = %link.peer, what, "control stream cannot be read");
     let reason = format!("its control stream cannot be read: {what}");
     CloseCode::Unreadable.close(&link.connection, &reason);
-    Verdict::Gone(DownCause::Closed(reason))
+    asked(link, watch).await
 }

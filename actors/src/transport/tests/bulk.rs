@@ -164,6 +164,7 @@ async fn a_refusal_is_heard_while_the_connection_has_no_window_left() {
     unread.write_all(&vec![0; WINDOW - LEFT]).await.expect("within the window");
 
     let (queue, _frames) = mpsc::channel(1);
+    let queue = crate::transport::control::Queue::new(queue);
     let link = link::Link { peer: worker(2), connection: here, queue, stop: tokio::sync::watch::Sender::new(None) };
     let payload = Payload::whole(Arc::new(values(1, WINDOW)));
     let send = timeout(DEADLINE, crate::transport::bulk::send(shared, &link, header(1, 0, WINDOW as u64), payload));

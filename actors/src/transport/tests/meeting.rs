@@ -49,6 +49,34 @@ async fn a_broken_link_comes_back() {
     }
 }
 
+/// Only a goodbye counts as leaving: with any other close, and with a stream that makes no sense, a process that lives is
+/// still there.
+#[tokio::test]
+async fn an_end_without_a_goodbye_is_a_broken_link() {
+    let (mut a, mut b) = pair().await;
+    type Fault = fn(&link::Link);
+    let faults: [(&str, Fault); 5] = [
+        ("unreadable", |link| quic::CloseCode::Unreadable.close(&link.connection, "a fault")),
+        ("refused", |link| quic::CloseCode::Refused.close(&link.connection, "a fault")),
+        ("another peer", |link| quic::CloseCode::WrongPeer.close(&link.connection, "a fault")),
+        ("a code that nobody knows", |link| link.connection.close(quinn::VarInt::from_u32(99), b"a fault")),
+        ("garbage", |link| {
+            let garbage = bytes::Bytes::from_static(&[5, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+            link.queue.push(crate::transport::control::Outgoing::Frame(garbage)).expect("room in the queue");
+        }),
+    ];
+    for (fault, make) in faults {
+        make(&a.link(2));
+        let at_a = async { (a.down().await, a.up().await) };
+        let at_b = async { (b.down().await, b.up().await) };
+        let (at_a, at_b) = tokio::join!(at_a, at_b);
+        assert_eq!(at_a, (DownCause::LinkReset, worker(2)), "{fault}");
+        assert_eq!(at_b, (DownCause::LinkReset, worker(1)), "{fault}");
+        b.endpoint.send(worker(1), &heartbeat(5)).expect("connected");
+        assert_eq!(a.heard().await, 5);
+    }
+}
+
 /// The far end lost its state of the connection (it was told to forget) and dials anew: the old link gives way.
 #[tokio::test]
 async fn a_newer_dial_of_the_same_peer_replaces_the_link() {
