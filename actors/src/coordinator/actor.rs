@@ -1,7 +1,7 @@
 //! The coordinator's actor. Root of its process; owns the links to workers, the journal, and one engine a job (data, not an
 //! actor). Sends [`ToWorker`] messages over the transport; nothing else is told.
 //!
-//! A handler never waits: disks are waited for by `flusher` and the blocking pool, workers by deadlines in `Watch`.
+//! A handler never waits: disks are waited for by `flusher` and the blocking pool, workers by deadlines in [`Sight::Time`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::journal::{Journal, Restored};
 use super::members::{HEARTBEAT_MS, Patience};
-use super::message::CoordinatorMsg;
+use super::message::{CoordinatorMsg, Sight};
 use super::state::Coordinator;
 use crate::transport::{Endpoint, Inbound, PeerId};
 
@@ -66,7 +66,7 @@ impl Actor for CoordinatorActor {
         me: ActorRef<CoordinatorMsg>,
         state: &mut Coordinator,
     ) -> Result<(), ActorProcessingErr> {
-        me.send_interval(Duration::from_millis(HEARTBEAT_MS), || CoordinatorMsg::Watch);
+        me.send_interval(Duration::from_millis(HEARTBEAT_MS), || CoordinatorMsg::Watch(Sight::Time));
         Ok(state.resume()?)
     }
 
@@ -83,7 +83,8 @@ impl Actor for CoordinatorActor {
                     me.stop(None);
                 }
             }
-            CoordinatorMsg::Watch => state.watch()?,
+            CoordinatorMsg::Watch(Sight::Time) => state.watch()?,
+            CoordinatorMsg::Watch(Sight::Refused(node)) => state.refused(node)?,
             CoordinatorMsg::Wake(job) => state.wake(job)?,
             CoordinatorMsg::Submit(spec, repeat, reply) => state.submit(spec, repeat, reply),
             CoordinatorMsg::Intake(news) => state.intake(news)?,

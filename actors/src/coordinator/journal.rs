@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use shoal_config::JobSpec;
@@ -53,6 +54,8 @@ pub struct Restored {
     pub counters: BTreeMap<Counter, u64>,
     /// Every node id that was given out, with the node's name.
     pub nodes: BTreeMap<NodeId, String>,
+    /// Where those of them listen whose process may still be there.
+    pub addresses: BTreeMap<NodeId, SocketAddr>,
     /// Those of them whose process is known to be gone.
     pub gone: BTreeSet<NodeId>,
     /// Every job, in order of id.
@@ -83,12 +86,14 @@ impl Restored {
                 Entry::Counter { counter, value } => {
                     restored.counters.insert(counter, value);
                 }
-                Entry::Node { id, name } => {
+                Entry::Node { id, name, address } => {
                     restored.nodes.insert(id, name);
+                    restored.addresses.insert(id, address);
                 }
                 Entry::Gone { id, name } => {
                     restored.nodes.insert(id, name);
                     restored.gone.insert(id);
+                    restored.addresses.remove(&id);
                 }
                 Entry::Job { id, spec } => {
                     restored.jobs.insert(id, RestoredJob { spec, data: None, lines: Vec::new() });

@@ -80,7 +80,7 @@ impl Coordinator {
         }
         let node = NodeId(self.names.last_key_value().map_or(0, |(last, _)| last.0) + 1);
         self.names.insert(node, introduction.name.clone());
-        self.journal.append(&Entry::Node { id: node, name: introduction.name })?;
+        self.journal.append(&Entry::Node { id: node, name: introduction.name, address: caller.address() })?;
         let me = self.me.clone();
         self.flusher.request(&me, After::Admit(node, caller));
         Ok(())

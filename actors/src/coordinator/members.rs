@@ -139,8 +139,14 @@ impl Members {
                 member.used_bytes = 0;
                 true
             }
-            Some(_) | None => false,
+            Some(_) => false,
+            None => self.gone.insert(node),
         }
+    }
+
+    /// Whether it was there before this coordinator started, and has neither come back nor is gone.
+    pub(super) fn is_absent(&self, node: NodeId) -> bool {
+        !self.gone.contains(&node) && !self.nodes.contains_key(&node)
     }
 
     /// It wishes to leave; false if that was known or it is gone.

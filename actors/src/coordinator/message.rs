@@ -28,8 +28,8 @@ pub enum CoordinatorMsg {
     Inbound(Box<Inbound>),
     /// The journal is durable up to where these were queued, or cannot be made so.
     Flushed(Result<Vec<After>, JournalError>),
-    /// Time to look at deadlines.
-    Watch,
+    /// Something about who is there.
+    Watch(Sight),
     /// A job's engine asked to be woken.
     Wake(JobId),
     /// A job is submitted.
@@ -44,6 +44,15 @@ pub enum CoordinatorMsg {
     Read(Read),
     /// The whole cluster should stop.
     Shutdown(Reply<()>),
+}
+
+/// What the coordinator is told about who is there, other than by a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Time to look at deadlines.
+    Time,
+    /// Nobody listens where a worker had its death-watch: it is dead.
+    Refused(NodeId),
 }
 
 /// What a submission means if the same job was submitted before and is not over.

@@ -5,6 +5,7 @@
 //! the engine's commands out, `read` answers readers; `members`, `joblog`, `asks` and [`written`] are plain values.
 //! [`Journal`] is what it needs of a store.
 
+mod absent;
 mod actor;
 mod asks;
 mod drive;
@@ -29,5 +30,5 @@ pub use error::RequestError;
 pub use flusher::After;
 pub use journal::{Journal, JournalError, MemoryJournal, Restored, RestoredJob};
 pub use members::{HEARTBEAT_MS, Patience};
-pub use message::{CoordinatorMsg, IntakeMsg, NodeAnswer, NodeOrder, Read, Repeat, Reply, Submitted, To};
+pub use message::{CoordinatorMsg, IntakeMsg, NodeAnswer, NodeOrder, Read, Repeat, Reply, Sight, Submitted, To};
 pub use state::Coordinator;

@@ -12,6 +12,7 @@ use shoal_wire::journal::Counter;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::absent::Absent;
 use super::asks::Asks;
 use super::flusher::{After, Flusher};
 use super::intake::{self, Coming, Intake};
@@ -33,6 +34,7 @@ pub struct Coordinator {
     /// Names of every node id ever given out.
     pub(super) names: BTreeMap<NodeId, String>,
     pub(super) door: Door,
+    pub(super) absent: Absent,
     pub(super) jobs: BTreeMap<JobId, JobEntry>,
     /// Jobs whose data is being read.
     pub(super) intake: BTreeMap<JobId, Intake>,
@@ -76,6 +78,7 @@ impl Coordinator {
             members: Members::new(patience, restored.gone),
             names: restored.nodes,
             door: Door::default(),
+            absent: Absent::new(restored.addresses),
             orders: BTreeMap::new(),
             asks: Asks::default(),
             active: restored.turn.1.filter(|job| jobs.get(job).is_some_and(|job| !job.is_over())),
@@ -93,14 +96,16 @@ impl Coordinator {
         }
     }
 
-    /// Goes on with the job that had its turn.
+    /// Goes on with the job that had its turn, and asks after the workers that were there.
     pub(super) fn resume(&mut self) -> Result<(), JournalError> {
         tracing::info!(incarnation = self.incarnation, jobs = self.jobs.len(), "coordinator is up");
         self.read_again();
         match self.active {
-            Some(job) => self.begin_turn(job),
-            None => self.next_job(),
+            Some(job) => self.begin_turn(job)?,
+            None => self.next_job()?,
         }
+        self.absent.ask(&self.me);
+        Ok(())
     }
 
     /// The transport.

@@ -73,6 +73,37 @@ async fn one_who_was_lost_is_someone_else_to_the_next_coordinator() {
     assert_eq!((a.node, back.node), (NodeId(1), NodeId(2)));
 }
 
+/// A worker that dies while nobody coordinates is asked after by the next coordinator: nobody waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_died_together_with_the_coordinator_is_not_waited_for() {
+    let mut stage = Stage::up(CALM).await;
+    let (mut a, mut b) = (stage.worker("a").await, stage.worker("b").await);
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let small = Box::new(spec(dir.path(), ""));
+    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, Repeat::Join, reply)).await.expect("accepted").job();
+    a.until("a fence", holder).await;
+    b.until("a fence", holder).await;
+    let (b_was, back) = (b.node, a.node);
+    drop(b);
+    stage.replace().await;
+    let mut a = Fake::new(&stage.ca, "a");
+    a.knock(stage.address, Some(back)).await.expect("let in");
+    a.until("a fence", holder).await;
+    let lost: Vec<_> = stage
+        .ask(|reply| CoordinatorMsg::Read(Read::Events(job, 0, reply)))
+        .await
+        .expect("there")
+        .into_iter()
+        .filter(|event| event.kind == "node_lost")
+        .collect();
+    assert!(lost.len() == 1 && lost[0].node.as_deref() == Some("b"), "{lost:?}");
+    assert!(lost[0].reason.contains("died"), "not after a wait for its return: {}", lost[0].reason);
+
+    let mut again = Fake::new(&stage.ca, "b");
+    again.knock(stage.address, Some(b_was)).await.expect("let in");
+    assert_ne!(again.node, b_was, "MB-1");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_is_durable_before_it_is_given_out() {
     let stage = Stage::up(CALM).await;

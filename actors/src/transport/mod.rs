@@ -50,6 +50,7 @@ pub use payload::{BulkSink, BulkSource, BulkTarget, Destination, NoBulk, Payload
 pub use peer::{DownCause, Inbound, PeerId};
 pub use pki::{ClusterCa, ClusterName, Identity, PkiError};
 pub use send::{BulkError, SendError};
+pub use watch::nobody_listens;
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,17 @@ const RETRY: Duration = Duration::from_millis(100);
 /// After a reset that was no death, so that a far end that keeps closing is not asked in a circle.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Returns once a connection to an address is refused: the process that listened there is dead. One that lives, is stopped
+/// or is cut off is asked again and again.
+pub async fn nobody_listens(address: SocketAddr) {
+    loop {
+        match TcpStream::connect(address).await {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
+            Ok(_) | Err(_) => sleep(RETRY).await,
+        }
+    }
+}
+
 /// What a reconnect finds.
 #[derive(Debug)]
 pub(super) enum Probe {

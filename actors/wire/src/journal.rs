@@ -6,6 +6,8 @@
 //! JN-1 (newer by itself): of two different entries under one key the one of the higher [`Entry::revision`] is newer. An
 //! entry without a revision is written once under its key, so whatever is learned later has a key of its own.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
 use shoal_plan::engine::Record;
@@ -32,6 +34,8 @@ pub enum Entry {
         id: NodeId,
         /// The operator's name for the node.
         name: String,
+        /// Where its process listens as long as it lives.
+        address: SocketAddr,
     },
     /// A job was submitted.
     Job {

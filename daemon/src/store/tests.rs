@@ -94,11 +94,11 @@ fn history() -> Vec<Entry> {
     let name = |name: &str| name.to_owned();
     vec![
         counter(1),
-        Entry::Node { id: NodeId(1), name: name("w1") },
+        Entry::Node { id: NodeId(1), name: name("w1"), address: ([127, 0, 0, 1], 1).into() },
         Entry::Counter { counter: Counter::Jobs, value: 3 },
         Entry::Job { id: job, spec },
         line(0),
-        Entry::Node { id: NodeId(2), name: name("w2") },
+        Entry::Node { id: NodeId(2), name: name("w2"), address: ([127, 0, 0, 1], 2).into() },
         Entry::Facts { job, data },
         Entry::Turn { number: 1, job: JobId(9) },
         line(1),

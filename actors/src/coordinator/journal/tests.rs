@@ -25,10 +25,14 @@ fn line(number: u64, record: Record) -> Entry {
 
 #[test]
 fn a_node_that_is_gone_keeps_its_name_and_is_gone_whatever_the_order() {
-    let (node, gone) =
-        (Entry::Node { id: NodeId(1), name: "a".to_owned() }, Entry::Gone { id: NodeId(1), name: "a".to_owned() });
+    let (node, gone) = (
+        Entry::Node { id: NodeId(1), name: "a".to_owned(), address: SocketAddr::from(([127, 0, 0, 1], 9)) },
+        Entry::Gone { id: NodeId(1), name: "a".to_owned() },
+    );
+    assert_eq!(folded(vec![node.clone()]).addresses.len(), 1);
     for entries in [vec![node.clone(), gone.clone()], vec![gone.clone(), node], vec![gone]] {
         let restored = folded(entries);
+        assert_eq!(restored.addresses, BTreeMap::new());
         assert_eq!(restored.nodes, BTreeMap::from([(NodeId(1), "a".to_owned())]));
         assert_eq!(restored.gone, BTreeSet::from([NodeId(1)]));
     }

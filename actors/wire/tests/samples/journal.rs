@@ -16,7 +16,7 @@ pub(crate) fn journal() -> Vec<Sample<Entry>> {
     let samples = vec![
         Entry::Counter { counter: Counter::Incarnation, value: 3 },
         Entry::Counter { counter: Counter::Jobs, value: 130 },
-        Entry::Node { id: NodeId(300), name: "node-1".to_owned() },
+        Entry::Node { id: NodeId(300), name: "node-1".to_owned(), address: ([10, 0, 0, 2], 4701).into() },
         Entry::Job { id: JobId(1), spec: job().spec.clone() },
         line(Record::State(State::Queued)),
         Entry::Gone { id: NodeId(300), name: "node-1".to_owned() },
