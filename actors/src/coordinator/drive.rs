@@ -120,8 +120,13 @@ impl Coordinator {
         let Some(entry) = self.jobs.get(&id) else { return };
         let job = Arc::clone(&entry.job);
         let released = matches!(message, ToNode::Release { .. });
-        if !released && self.members.get_mut(node).is_some_and(|member| member.told.insert(id)) {
-            self.tell(node, ToWorker::Job { id, job });
+        if let Some(member) = self.members.get_mut(node) {
+            if released {
+                // It forgets the job.
+                member.told.remove(&id);
+            } else if member.told.insert(id) {
+                self.tell(node, ToWorker::Job { id, job });
+            }
         }
         self.tell(node, ToWorker::Holder { job: id, message });
         if released && self.members.is_leaving(node) {

@@ -128,7 +128,9 @@ impl Coordinator {
             }
             FromWorker::Heartbeat { number, used_bytes } => {
                 let now = self.now();
-                self.members.heartbeat(now, node, used_bytes);
+                if self.members.heartbeat(now, node, used_bytes) {
+                    self.changed();
+                }
                 self.tell(node, ToWorker::HeartbeatAck { number });
                 Ok(())
             }

@@ -112,14 +112,13 @@ impl Members {
         }
     }
 
-    /// A heartbeat came.
-    pub(super) fn heartbeat(&mut self, now: Millis, node: NodeId, used_bytes: u64) {
-        if let Some(member) = self.nodes.get_mut(&node) {
-            member.used_bytes = used_bytes;
-            if let Presence::Here { heard } = &mut member.presence {
-                *heard = now;
-            }
+    /// A heartbeat came. Whether it says something new.
+    pub(super) fn heartbeat(&mut self, now: Millis, node: NodeId, used_bytes: u64) -> bool {
+        let Some(member) = self.nodes.get_mut(&node) else { return false };
+        if let Presence::Here { heard } = &mut member.presence {
+            *heard = now;
         }
+        std::mem::replace(&mut member.used_bytes, used_bytes) != used_bytes
     }
 
     /// The link broke though the process lives.

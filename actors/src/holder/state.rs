@@ -183,10 +183,12 @@ impl HolderState {
         }
     }
 
-    /// Frees everything, but keeps the counters where a later process finds them.
+    /// Frees everything, but keeps the counters where a later process finds them. The job is over for this node: if it takes
+    /// part again, that is with a new holder.
     fn release(&mut self) {
         self.keep_report();
         self.dismantle();
+        self.me.stop(None);
     }
 
     /// Frees everything.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ractor::ActorCell;
 use tokio::sync::{mpsc, watch};
 
 /// How a worker ended.
@@ -35,6 +36,7 @@ pub struct NodeHandle {
     address: SocketAddr,
     wishes: mpsc::UnboundedSender<Wish>,
     end: watch::Receiver<Option<NodeEnd>>,
+    root: ActorCell,
 }
 
 impl NodeHandle {
@@ -42,8 +44,15 @@ impl NodeHandle {
         address: SocketAddr,
         wishes: mpsc::UnboundedSender<Wish>,
         end: watch::Receiver<Option<NodeEnd>>,
+        root: ActorCell,
     ) -> Self {
-        Self { address, wishes, end }
+        Self { address, wishes, end, root }
+    }
+
+    /// Jobs that it has a holder for: those it takes part in.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.root.get_children().len()
     }
 
     /// Where its transport listens, with the port that was taken.

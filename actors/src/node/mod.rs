@@ -58,8 +58,9 @@ pub async fn run(config: NodeConfig) -> Result<NodeHandle, NodeError> {
     let (wish, wishes) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(None);
     let args = NodeArgs { config, links, devices, shelf, sink, heart, inbound, wishes, overflows, end };
-    Actor::spawn(None, NodeActor, args).await.map_err(|error| NodeError::Root { cause: crate::startup(&error) })?;
-    Ok(NodeHandle::new(address, wish, ended))
+    let root = Actor::spawn(None, NodeActor, args).await;
+    let (root, _) = root.map_err(|error| NodeError::Root { cause: crate::startup(&error) })?;
+    Ok(NodeHandle::new(address, wish, ended, root.get_cell()))
 }
 
 impl From<DeviceError> for NodeError {

@@ -252,12 +252,7 @@ impl NodeState {
                 self.door.look_again(&self.links);
             }
             ToWorker::Job { id, job } => return self.take_job(id, job).await,
-            ToWorker::Holder { job, message } => {
-                if let Some(here) = self.jobs.get_mut(&job) {
-                    here.generation = here.generation.max(generation_of(&message));
-                }
-                self.cast(job, HolderMsg::Engine(message));
-            }
+            ToWorker::Holder { job, message } => self.engine_says(job, message),
             ToWorker::Ask { request, question } => {
                 let (Question::Report { job } | Question::Manifest { job } | Question::Written { job, .. }) = question;
                 let holder = self.jobs.get(&job).map(|here| here.holder.clone());
@@ -307,6 +302,19 @@ impl NodeState {
         }
         self.sink.expect(self.jobs.keys().copied().collect());
         self.links.part(REASON);
+    }
+
+    /// A job's holder hears its engine. With a release in force it ends, and the job is over here.
+    fn engine_says(&mut self, job: JobId, message: ToNode) {
+        let (generation, release) = (generation_of(&message), matches!(message, ToNode::Release { .. }));
+        self.cast(job, HolderMsg::Engine(message));
+        let Some(here) = self.jobs.get_mut(&job) else { return };
+        here.generation = here.generation.max(generation);
+        if release && here.generation == generation {
+            self.jobs.remove(&job);
+            self.links.endpoint.forget(job);
+            self.sink.expect(self.jobs.keys().copied().collect());
+        }
     }
 
     async fn take_job(&mut self, id: JobId, job: Arc<Job>) -> Result<(), ActorProcessingErr> {

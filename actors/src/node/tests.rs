@@ -117,3 +117,29 @@ async fn a_worker_that_wishes_to_leave_does_not_wait_for_a_coordinator_that_is_g
     let stayed = net.abandon("a").await;
     assert!(stayed < std::time::Duration::from_secs(10), "{stayed:?}");
 }
+
+/// A worker that has done twenty jobs is as good as one that has done none: no actor, no byte, only files stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_job_stays_on_a_worker_but_its_files() {
+    let (_dir, what) = tiny_of(Layout::new(2, 1), 1);
+    let net = Net::up(&["a", "b"]).await;
+    // Each device keeps its scratch.
+    net.until("heartbeats", |net| Box::pin(async move { net.used_bytes().await.iter().all(|used| *used > 0) })).await;
+    let before = net.used_bytes().await;
+    let mut first = None;
+    for _ in 0..20 {
+        let id = net.submit(&what).await;
+        let ending = net.ending(id, &what).await;
+        assert_eq!(first.get_or_insert((id, ending.clone())).1, ending);
+    }
+    let (id, ending) = first.expect("there were jobs");
+    net.until("arenas hold what they held before", move |net| {
+        let before = before.clone();
+        Box::pin(async move { net.used_bytes().await == before })
+    })
+    .await;
+    assert_eq!(net.written(id, &what).await, ending.state, "files still answer");
+    assert_eq!(net.reports(id).await.len(), 2);
+    let holders: Vec<_> = net.nodes.values().map(|node| node.holders()).collect();
+    assert_eq!(holders, [0, 0]);
+}

@@ -139,6 +139,12 @@ impl Net {
         nodes.iter().filter(|node| node.state == shoal_wire::api::NodeState::Ready).count()
     }
 
+    /// Bytes in the arenas of each worker, by its last heartbeat.
+    pub(super) async fn used_bytes(&self) -> Vec<u64> {
+        let nodes = self.ask(|reply| CoordinatorMsg::Read(Read::Nodes(reply))).await;
+        nodes.iter().map(|node| node.used_bytes).collect()
+    }
+
     pub(super) async fn submit(&self, job: &Job) -> JobId {
         self.ask(|reply| CoordinatorMsg::Submit(Box::new(job.spec.clone()), Repeat::Join, reply)).await.job()
     }
