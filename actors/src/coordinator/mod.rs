@@ -19,6 +19,7 @@ mod links;
 mod members;
 mod message;
 mod names;
+mod queue;
 mod read;
 mod state;
 #[cfg(test)]

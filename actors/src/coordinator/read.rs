@@ -57,11 +57,12 @@ impl Coordinator {
     }
 
     fn status(&self, id: JobId) -> Result<JobStatus, RequestError> {
-        if let Some(intake) = self.intake.get(&id) {
-            return Ok(intake.status(id));
-        }
-        let mut status = self.job(id)?.status(id);
-        status.reason = status.reason.map(|reason| self.spelled(&reason));
+        let mut status = match self.intake.get(&id) {
+            Some(intake) => intake.status(id),
+            None => self.job(id)?.status(id),
+        };
+        let reasons: Vec<String> = status.reason.into_iter().chain(self.place(id)).collect();
+        status.reason = (!reasons.is_empty()).then(|| self.spelled(&reasons.join("; ")));
         status.plan = status.plan.map(|plan| self.spelled(&plan));
         Ok(status)
     }

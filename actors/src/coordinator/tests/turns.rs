@@ -48,3 +48,37 @@ async fn the_job_that_had_its_turn_keeps_it_under_the_next_coordinator() {
         |message| holder(message).filter(|(job, message)| *job == slow && matches!(message, ToNode::Fence { .. }));
     back.until("a fence of the other job", fenced).await;
 }
+
+/// Whoever waits is told for what, and who keeps others waiting is told how that ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queued_job_says_what_it_waits_for() {
+    let stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let reason = async |job| status(&stage, job).await.reason.unwrap_or_default();
+    let dirs: Vec<_> = (0..4).map(|_| tempfile::tempdir().expect("a directory")).collect();
+    let mut jobs = Vec::new();
+    for dir in &dirs[..3] {
+        let job = submit(&stage, spec(dir.path(), "")).await;
+        stage.until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
+        jobs.push(job);
+    }
+    let unread = submit(&stage, endless(dirs[3].path())).await;
+    assert!(reason(jobs[0]).await.contains("no node yet"), "{}", reason(jobs[0]).await);
+    assert_eq!(reason(jobs[1]).await, "it is behind j1, which waits for a first node");
+    assert_eq!(reason(jobs[2]).await, "it is behind one more job and j1, which waits for a first node");
+
+    let mut a = stage.worker("a").await;
+    a.until("a fence", holder).await;
+    assert_eq!(reason(jobs[1]).await, "it is behind j1, which is being planned");
+    let coming = reason(unread).await;
+    assert!(coming.contains("is being read") && coming.contains("behind 2 more jobs and j1"), "{coming}");
+
+    // Its only node is lost.
+    stage.until("it is parked", async || status(&stage, jobs[0]).await.state == JobState::Parked).await;
+    let (parked, behind) = (reason(jobs[0]).await, reason(jobs[1]).await);
+    assert!(parked.contains("no node is left; j2, j3 wait behind it: it goes on when a worker joins"), "{parked}");
+    assert!(behind.contains("no node is left") && behind.contains("`shoalctl cancel j1` ends it"), "{behind}");
+
+    stage.ask(|reply| CoordinatorMsg::Order(jobs[0], Order::Cancel, reply)).await.expect("accepted");
+    stage.until("the next has its turn", async || reason(jobs[1]).await.contains("no node yet")).await;
+    assert_eq!(reason(jobs[2]).await, "it is behind j2, which waits for a first node");
+}
