@@ -162,6 +162,9 @@ pub struct Submit {
     /// Do not wait until its data is read; bad data then shows in `status`.
     #[arg(long)]
     pub no_wait: bool,
+    /// Stop waiting for that after this long, with exit code 3; the job stays submitted.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "no_wait")]
+    pub timeout: Option<Duration>,
 }
 
 /// Arguments of `wait`.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
@@ -23,6 +24,9 @@ use super::journal::{JournalError, RestoredJob};
 use super::message::{CoordinatorMsg, IntakeMsg, Repeat, Reply, Submitted};
 use super::state::Coordinator;
 use crate::loader::{Corpus, DataError, Reading};
+
+/// A reading that stands still for so long is worth a look.
+const STILL: Duration = Duration::from_secs(10);
 
 /// In place of what nobody has read yet. Real data has at least one sample.
 const UNREAD: DataFacts = DataFacts { digest: Digest([0; 32]), train_tokens: 0, validation_tokens: 0 };
@@ -71,10 +75,18 @@ impl Intake {
     /// What `status` shows.
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let (tokens, of_tokens) = self.reading.0.progress();
-        let reason = format!("its data is being read: {tokens} of {of_tokens} tokens");
+        let idle = self.reading.0.idle();
+        let mut reason = format!("its data is being read: {tokens} of {of_tokens} tokens");
+        if idle >= STILL {
+            reason = format!(
+                "{reason}, and none for {} s: look whether {} can be read, or `shoalctl cancel {id}`",
+                idle.as_secs(),
+                self.job.spec.data.path.display()
+            );
+        }
         api::JobStatus {
             reason: Some(reason),
-            reading: Some(api::DataReading { tokens, of_tokens }),
+            reading: Some(api::DataReading { tokens, of_tokens, idle_seconds: idle.as_secs() }),
             ..job::unstarted(id, &self.job)
         }
     }

@@ -157,6 +157,10 @@ impl Coordinator {
         }
         self.open_door(HEARTBEAT_MS)?;
         self.asks.expire(now);
+        if !self.intake.is_empty() {
+            // How far they are.
+            self.changed();
+        }
         Ok(())
     }
 

@@ -126,6 +126,9 @@ pub struct DataReading {
     pub tokens: u64,
     /// Tokens in all; 0 until the files are open.
     pub of_tokens: u64,
+    /// Seconds in which nothing was read, up to now.
+    #[serde(default)]
+    pub idle_seconds: u64,
 }
 
 /// Copies of the state.

@@ -19,16 +19,6 @@ async fn submit(stage: &Stage, spec: shoal_config::JobSpec, repeat: Repeat) -> S
     stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await.expect("accepted")
 }
 
-/// How far reading has come is told to whoever asks, and to nobody else.
-async fn until_progress(holds: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !holds().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(DEADLINE, wait).await.expect("something is read");
-}
-
 async fn read_through(stage: &Stage, job: JobId) -> JobStatus {
     stage.until("its data to be read", async || status(stage, job).await.reading.is_none()).await;
     status(stage, job).await
@@ -91,9 +81,9 @@ async fn a_job_can_be_seen_and_cancelled_while_its_data_is_read_and_a_new_coordi
         .expect("a sparse file");
     let job = submit(&stage, endless, Repeat::Join).await.job();
     let read = async |stage: &Stage| status(stage, job).await.reading.map_or(0, |reading| reading.tokens);
-    until_progress(async || read(&stage).await > 0).await;
+    stage.until("something to be read", async || read(&stage).await > 0).await;
     stage.replace().await;
-    until_progress(async || read(&stage).await > 0).await;
+    stage.until("something to be read", async || read(&stage).await > 0).await;
     let reading = status(&stage, job).await;
     assert_eq!(reading.state, JobState::Queued);
     assert_eq!(reading.reading.map(|reading| reading.of_tokens), Some(1 << 40));
