@@ -122,9 +122,10 @@ impl Engine {
         }
     }
 
-    /// A look comes as long as there is something to look at.
+    /// A look comes as long as there is something to look at, and soon enough for what is looked at now: how late it comes is
+    /// how late the coordinator is.
     pub(super) fn keep_looking(&mut self) {
-        if self.watchdog.look.is_some() || self.rules.breaks(Breach::NoWatchdog) {
+        if self.rules.breaks(Breach::NoWatchdog) {
             return;
         }
         let timing = &self.setup.timing;
@@ -147,7 +148,10 @@ impl Engine {
             | Phase::Closing { .. }
             | Phase::Over => return,
         };
-        self.watchdog.look = Some(self.after((patience / LOOKS).max(1)));
+        let within = (patience / LOOKS).max(1);
+        if self.watchdog.look.is_none_or(|look| look.0 > self.now.0 + within) {
+            self.watchdog.look = Some(self.after(within));
+        }
     }
 
     /// Everyone gets so much more time.
