@@ -13,6 +13,10 @@ pub struct Nodes {
     here: BTreeMap<NodeId, Offer>,
     leaving: BTreeSet<NodeId>,
     gone: BTreeMap<NodeId, LossCause>,
+    /// Those of them that may speak again, with what they bring.
+    mute: BTreeMap<NodeId, Offer>,
+    /// How often each owed an answer to a fence for too long since it last gave one.
+    unanswered: BTreeMap<NodeId, u32>,
     reports: BTreeMap<(NodeId, NodeId), u32>,
 }
 
@@ -20,6 +24,7 @@ impl Nodes {
     /// A node is here (again).
     pub fn join(&mut self, node: NodeId, offer: Offer) {
         self.gone.remove(&node);
+        self.mute.remove(&node);
         self.here.insert(node, offer);
     }
 
@@ -28,7 +33,53 @@ impl Nodes {
         self.gone.insert(node, cause);
         self.leaving.remove(&node);
         self.reports.retain(|(one, other), _| *one != node && *other != node);
-        self.here.remove(&node).is_some()
+        let offer = self.here.remove(&node);
+        match cause {
+            LossCause::Mute => {
+                *self.unanswered.entry(node).or_default() += 1;
+                self.mute.extend(offer.clone().map(|offer| (node, offer)));
+            }
+            LossCause::Died
+            | LossCause::Silent
+            | LossCause::NotReturned
+            | LossCause::Evicted
+            | LossCause::Left
+            | LossCause::Stalled => drop(self.mute.remove(&node)),
+        }
+        offer.is_some()
+    }
+
+    /// What a node brings that owed an answer to a fence for too long, and nothing else is known against it.
+    #[must_use]
+    pub fn mute(&self, node: NodeId) -> Option<&Offer> {
+        self.mute.get(&node)
+    }
+
+    /// Everyone of whom no more is known than that an answer to a fence did not come.
+    #[must_use]
+    pub fn all_mute(&self) -> Vec<NodeId> {
+        self.mute.keys().copied().collect()
+    }
+
+    /// A node answered a fence.
+    pub fn answered(&mut self, node: NodeId) {
+        self.unanswered.remove(&node);
+    }
+
+    /// How often in a row the one of these that is worst at it did not answer a fence in time.
+    #[must_use]
+    pub fn unanswered(&self, of: &[NodeId]) -> u32 {
+        of.iter().filter_map(|node| self.unanswered.get(node)).copied().max().unwrap_or(0)
+    }
+
+    /// Whether it is worth a try to work with a living node that is not here: nothing but time speaks against it.
+    #[must_use]
+    pub fn may_try(&self, node: NodeId) -> bool {
+        let again = self.gone.get(&node).is_none_or(|cause| match cause {
+            LossCause::Silent | LossCause::NotReturned | LossCause::Stalled | LossCause::Mute => true,
+            LossCause::Died | LossCause::Evicted | LossCause::Left => false,
+        });
+        again && !self.is_here(node)
     }
 
     /// Whether it is gone and cannot come back with what it held.
@@ -95,7 +146,7 @@ impl Nodes {
 
 fn may_return(cause: LossCause) -> bool {
     match cause {
-        LossCause::Silent | LossCause::NotReturned => true,
+        LossCause::Silent | LossCause::NotReturned | LossCause::Mute => true,
         LossCause::Died | LossCause::Evicted | LossCause::Left | LossCause::Stalled => false,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer};
+use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer, State};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::protocol::ToNode;
 use shoal_wire::control::ToWorker;
@@ -160,9 +160,23 @@ impl Coordinator {
             let _ = reply.send(Err(RequestError::NoJob(id)));
             return Ok(());
         }
+        let parked = self.jobs.get(&id).is_some_and(|entry| entry.engine.status().state == State::Parked);
+        if parked && order == Order::Resume {
+            self.offer_the_living(id)?;
+        }
         let request = self.request();
         self.orders.insert(request, reply);
         self.drive(id, Event::Operator { request, order })
+    }
+
+    /// A parked job that is to go on gets everyone who lives, also those it has lost touch with.
+    fn offer_the_living(&mut self, id: JobId) -> Result<(), JournalError> {
+        for (node, offer) in self.members.offers() {
+            if self.active == Some(id) && self.active_engine().is_some_and(|engine| engine.may_try(node)) {
+                self.drive(id, Event::Joined { node, offer })?;
+            }
+        }
+        Ok(())
     }
 
     /// The operator says something about a node.

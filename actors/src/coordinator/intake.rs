@@ -187,7 +187,7 @@ impl Coordinator {
                 let job = Arc::new(Job { spec: intake.job.spec.clone(), data });
                 tracing::info!(job = %id, tokens = data.train_tokens, "job accepted");
                 self.journal.append(&Entry::Facts { job: id, data })?;
-                self.jobs.insert(id, JobEntry::restore(job, intake.lines, self.incarnation));
+                self.jobs.insert(id, JobEntry::restore(job, intake.lines, self.incarnation, self.members.timing()));
                 self.changed();
                 self.next_job()
             }
@@ -232,7 +232,7 @@ impl Coordinator {
             self.journal.append(&Entry::Line { job: id, number: lines.len() as u64, line: line.clone() })?;
             lines.push(line);
         }
-        self.jobs.insert(id, JobEntry::restore(intake.job, lines, self.incarnation));
+        self.jobs.insert(id, JobEntry::restore(intake.job, lines, self.incarnation, self.members.timing()));
         self.changed();
         Ok(())
     }

@@ -27,12 +27,12 @@ pub(super) struct JobEntry {
 
 impl JobEntry {
     /// A job as its journal has it.
-    pub(super) fn restore(job: Arc<Job>, lines: Vec<Line>, incarnation: u32) -> Self {
+    pub(super) fn restore(job: Arc<Job>, lines: Vec<Line>, incarnation: u32, timing: Timing) -> Self {
         let mut log = JobLog::default();
         for line in &lines {
             log.push(line);
         }
-        let engine = Engine::restore(setup(&job, incarnation), lines.into_iter().map(|line| line.record));
+        let engine = Engine::restore(setup(&job, incarnation, timing), lines.into_iter().map(|line| line.record));
         Self { job, engine, log, wakes: BTreeSet::new() }
     }
 
@@ -120,9 +120,9 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
     }
 }
 
-fn setup(job: &Arc<Job>, incarnation: u32) -> Setup {
+fn setup(job: &Arc<Job>, incarnation: u32, timing: Timing) -> Setup {
     let table = Arc::new(ModelTable::of(&job.spec.model));
-    Setup { job: Arc::clone(job), table, incarnation, timing: Timing::default() }
+    Setup { job: Arc::clone(job), table, incarnation, timing }
 }
 
 fn word(state: &State) -> api::JobState {

@@ -5,18 +5,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_plan::engine::{LossCause, Millis, Offer};
+use shoal_plan::engine::{LossCause, Millis, Offer, Timing};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_wire::api::{NodeInfo, NodeState};
 use shoal_wire::control::{Introduction, Peer};
 
-/// When a silent worker is what. A worker's heartbeat comes every [`HEARTBEAT_MS`].
+/// When a silent worker is what, and how long jobs wait. A worker's heartbeat comes every [`HEARTBEAT_MS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Milliseconds without a heartbeat after which it is suspect.
     pub suspect: u64,
     /// Milliseconds without a heartbeat after which it is lost.
     pub lost: u64,
+    /// What the engine of every job waits for, and how long.
+    pub jobs: Timing,
 }
 
 /// Milliseconds for which a node that is gone is still shown.
@@ -27,7 +29,7 @@ pub const HEARTBEAT_MS: u64 = 100;
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { suspect: 1_000, lost: 5_000 }
+        Self { suspect: 1_000, lost: 5_000, jobs: Timing::default() }
     }
 }
 
@@ -81,6 +83,11 @@ pub(super) enum Arrival {
 impl Members {
     pub(super) fn new(patience: Patience, gone: BTreeSet<NodeId>) -> Self {
         Self { patience, nodes: BTreeMap::new(), gone }
+    }
+
+    /// How long jobs wait for what.
+    pub(super) fn timing(&self) -> Timing {
+        self.patience.jobs
     }
 
     /// Whether a process that had this id may have it again.

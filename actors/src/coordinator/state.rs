@@ -69,7 +69,9 @@ impl Coordinator {
             tracing::info!(job = %id, lines = job.lines.len(), "job restored");
             match intake::restore(job) {
                 Coming::Unread(unread) => drop(intake.insert(id, unread)),
-                Coming::Known(job, lines) => drop(jobs.insert(id, JobEntry::restore(job, lines, incarnation))),
+                Coming::Known(job, lines) => {
+                    drop(jobs.insert(id, JobEntry::restore(job, lines, incarnation, patience.jobs)))
+                }
             }
         }
         Self {

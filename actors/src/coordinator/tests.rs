@@ -3,9 +3,10 @@ mod intake;
 mod turns;
 
 use fake::{DEADLINE, Fake, Stage, spec};
-use shoal_plan::engine::{Order, OrderAnswer};
+use shoal_plan::engine::{Order, OrderAnswer, Timing};
+use shoal_plan::ids::Generation;
 use shoal_plan::ids::{JobId, NodeId};
-use shoal_plan::protocol::ToNode;
+use shoal_plan::protocol::{FromNode, Inventory, ToNode};
 use shoal_wire::api::{JobState, JobStatus, NodeReport, NodeState};
 use shoal_wire::control::{Answer, FromWorker, Question, ToWorker};
 use tokio::time::timeout;
@@ -14,7 +15,7 @@ use super::*;
 use crate::transport::{ConnectError, DownCause};
 
 /// Long enough that nobody is lost by silence within a test.
-const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
+const CALM: Patience = Patience { suspect: 60_000, lost: 120_000, jobs: Timing::STANDARD };
 
 fn holder(message: ToWorker) -> Option<(JobId, ToNode)> {
     match message {
@@ -64,7 +65,7 @@ async fn workers_get_ids_that_are_never_used_twice_and_know_each_other() {
 /// MB-1 outlives the coordinator: a process that was given up is someone else to the next one, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_who_was_lost_is_someone_else_to_the_next_coordinator() {
-    let mut stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let mut stage = Stage::up(Patience { suspect: 100, lost: 400, ..CALM }).await;
     let mut a = stage.worker("a").await;
     a.down().await;
     stage.replace().await;
@@ -129,7 +130,7 @@ async fn a_second_worker_of_a_living_name_is_refused_and_nothing_is_harmed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_who_falls_silent_is_lost_and_comes_back_as_someone_else() {
-    let stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let stage = Stage::up(Patience { suspect: 100, lost: 400, ..CALM }).await;
     let mut a = stage.worker("a").await;
     let cause = a.down().await;
     assert!(matches!(&cause, DownCause::Closed(reason) if reason.contains("heartbeat")), "{cause}");
@@ -225,6 +226,42 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     assert_eq!(a.until("the second job", second).await, jobs[1]);
     let error = stage.ask(|reply| CoordinatorMsg::Order(JobId(9), Order::Resume, reply)).await.expect_err("no job");
     assert!(matches!(error, RequestError::NoJob(JobId(9))));
+}
+
+/// The generation of the next fence.
+async fn fenced(worker: &mut Fake, job: JobId) -> Generation {
+    let fence = |message| match holder(message) {
+        Some((of, ToNode::Fence { generation, .. })) if of == job => Some(generation),
+        Some(_) | None => None,
+    };
+    worker.until("a fence", fence).await
+}
+
+/// A worker that answered a fence too late is a member again when it speaks; also when it does not, and the operator resumes
+/// the job that waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_living_worker_is_no_member_only_until_it_speaks_or_the_job_is_resumed() {
+    let stage = Stage::up(Patience { jobs: Timing { answer: 50, ..Timing::STANDARD }, ..CALM }).await;
+    let mut a = stage.worker("a").await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let small = Box::new(spec(dir.path(), ""));
+    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, Repeat::Join, reply)).await.expect("accepted").job();
+    let first = fenced(&mut a, job).await;
+    stage.until("the job to be parked", async || status(&stage, job).await.state == JobState::Parked).await;
+    assert_eq!(stage.nodes().await[0].state, NodeState::Ready);
+
+    let order = |reply| CoordinatorMsg::Order(job, Order::Resume, reply);
+    assert_eq!(stage.ask(order).await.expect("accepted"), OrderAnswer::Accepted);
+    let second = fenced(&mut a, job).await;
+    assert!(second > first, "{second} after {first}");
+    stage.until("the job to be parked again", async || status(&stage, job).await.state == JobState::Parked).await;
+
+    let (generation, seen) = (second, Generation::default());
+    let inventory =
+        Inventory { generation, seen, adopted: seen, holdings: Vec::new(), entries: Vec::new(), in_hand: None };
+    a.say(FromWorker::Holder { job, message: FromNode::Inventory(inventory) });
+    let third = fenced(&mut a, job).await;
+    assert!(third > second, "{third} after {second}");
 }
 
 /// A coordinator may die between a job's end and its release; workers must not keep its arenas for ever.

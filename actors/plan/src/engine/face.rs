@@ -33,7 +33,8 @@ pub struct Timing {
     pub flush: u64,
     /// After a coordinator restart, or when only absent nodes hold an interval, for nodes to come back.
     pub absence: u64,
-    /// For a member's answer to a fence; then it is taken for lost.
+    /// For a member's answer to a fence; then the others go on without it until it speaks again. Twice as long for one that
+    /// came back so, and so on.
     pub answer: u64,
     /// For members to be ready; then it is tried again, and whoever is to blame evicted.
     pub deploy: u64,
@@ -46,18 +47,23 @@ pub struct Timing {
     pub first_step: u64,
 }
 
+impl Timing {
+    /// What a cluster of real machines waits.
+    pub const STANDARD: Self = Self {
+        gather: 30,
+        flush: 500,
+        absence: 10_000,
+        answer: 10_000,
+        deploy: 120_000,
+        progress: 30_000,
+        progress_steps: 10,
+        first_step: 600_000,
+    };
+}
+
 impl Default for Timing {
     fn default() -> Self {
-        Self {
-            gather: 30,
-            flush: 500,
-            absence: 10_000,
-            answer: 10_000,
-            deploy: 120_000,
-            progress: 30_000,
-            progress_steps: 10,
-            first_step: 600_000,
-        }
+        Self::STANDARD
     }
 }
 
@@ -142,6 +148,8 @@ pub enum LossCause {
     Left,
     /// It lives, but what it was to do made no progress; it was evicted.
     Stalled,
+    /// It owed an answer to a fence for too long. If it speaks again it is a member again.
+    Mute,
 }
 
 impl std::fmt::Display for LossCause {
@@ -153,6 +161,7 @@ impl std::fmt::Display for LossCause {
             Self::Evicted => "it was sent away",
             Self::Left => "it left on request",
             Self::Stalled => "it lives, but makes no progress",
+            Self::Mute => "it did not answer in time",
         })
     }
 }

@@ -9,11 +9,21 @@ use crate::ids::NodeId;
 use crate::protocol::{Inventory, ToNode};
 use crate::rules::Breach;
 
+/// A fence waits at most for so many doublings of its time, for nodes that were mute before.
+const MOST_DOUBLINGS: u32 = 3;
+
 impl Engine {
     /// Takes the next generation. It is durable before anyone hears of it.
     pub(super) fn fence(&mut self, reason: &str) {
         if self.nodes.here().is_empty() {
-            self.park("no node is left");
+            let mute: Vec<String> = self.nodes.all_mute().iter().map(NodeId::to_string).collect();
+            let reason = match mute.is_empty() {
+                true => "no node is left".to_owned(),
+                false => {
+                    format!("nobody answers in time; {} may do so later, and the job goes on then", mute.join(", "))
+                }
+            };
+            self.park(&reason);
             return;
         }
         self.generation.number += 1;
@@ -42,7 +52,8 @@ impl Engine {
         for node in &members {
             self.send(*node, ToNode::Fence { generation, members: members.clone(), flushed });
         }
-        let until = self.after(self.setup.timing.answer);
+        let patience = self.setup.timing.answer << self.nodes.unanswered(&members).min(MOST_DOUBLINGS);
+        let until = self.after(patience);
         self.phase = Phase::Fencing(Fencing { members, inventories: BTreeMap::new(), until });
     }
 
@@ -66,13 +77,14 @@ impl Engine {
             return;
         }
         fencing.inventories.insert(node, inventory);
+        self.nodes.answered(node);
         if fencing.inventories.len() == fencing.members.len() {
             let inventories = std::mem::take(&mut fencing.inventories);
             self.settle(inventories);
         }
     }
 
-    /// Members that owe an answer for too long are taken for lost.
+    /// Members that owe an answer for too long are left out until they speak again.
     pub(super) fn evict_the_mute(&mut self) {
         let mute: Vec<NodeId> = match &self.phase {
             Phase::Fencing(f) => f.members.iter().filter(|n| !f.inventories.contains_key(n)).copied().collect(),
@@ -88,8 +100,8 @@ impl Engine {
             | Phase::Over => Vec::new(),
         };
         for node in &mute {
-            self.nodes.lose(*node, LossCause::Silent);
-            self.note(Happening::NodeLost { node: *node, cause: LossCause::Silent });
+            self.nodes.lose(*node, LossCause::Mute);
+            self.note(Happening::NodeLost { node: *node, cause: LossCause::Mute });
         }
         if !mute.is_empty() {
             self.fence("members owe an answer for too long");

@@ -135,6 +135,8 @@ impl Engine {
             Event::From { node, message } => {
                 if self.nodes.is_here(node) {
                     self.said(node, message);
+                } else {
+                    self.speaks_again(node);
                 }
             }
             Event::Operator { request, order } => self.ordered(request, order),
@@ -173,6 +175,12 @@ impl Engine {
     #[must_use]
     pub fn members(&self) -> Vec<NodeId> {
         self.nodes.here().keys().copied().collect()
+    }
+
+    /// Whether a living node that is no member should be one, if the job is to go on with whoever there is.
+    #[must_use]
+    pub fn may_try(&self, node: NodeId) -> bool {
+        self.nodes.may_try(node)
     }
 
     fn steps(&self) -> u64 {

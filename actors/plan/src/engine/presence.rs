@@ -57,11 +57,23 @@ impl Engine {
     }
 
     pub(super) fn lost(&mut self, node: NodeId, cause: LossCause) {
+        let was_mute = self.nodes.mute(node).is_some();
         if !self.nodes.lose(node, cause) && !matches!(self.phase, Phase::Absent { .. }) {
+            if was_mute {
+                self.note(Happening::NodeLost { node, cause });
+            }
             return;
         }
         self.note(Happening::NodeLost { node, cause });
         self.without(node, &format!("{node} is lost: {cause}"));
+    }
+
+    /// Whoever was left out because an answer did not come lives after all: it is a member again. What it says belongs to a
+    /// generation that went on without it.
+    pub(super) fn speaks_again(&mut self, node: NodeId) {
+        if let Some(offer) = self.nodes.mute(node).cloned() {
+            self.joined(node, offer);
+        }
     }
 
     /// Sends a living node away.
@@ -122,6 +134,7 @@ impl Engine {
     /// Messages to or from a living node may be missing: everyone starts over from what they hold.
     pub(super) fn link_reset(&mut self, node: NodeId) {
         if !self.nodes.is_here(node) {
+            self.speaks_again(node);
             return;
         }
         match &self.phase {

@@ -131,6 +131,7 @@ impl World {
                 self.judge.node_lost(*node, *cause);
                 self.judge_eviction(*node, *cause);
             }
+            Record::Happened(Happening::NodeJoined { node }) => self.judge.node_back(*node),
             Record::Restored { generation, piece, node } => self.judge_restored(*generation, *piece, *node),
             Record::Happened(Happening::Decided { reason }) => self.judge_decision(reason),
             Record::Evaluated { .. } | Record::Ordered(_) | Record::State(_) | Record::Happened(_) => {}

@@ -104,7 +104,8 @@ impl Judge {
             | LossCause::Silent
             | LossCause::NotReturned
             | LossCause::Evicted
-            | LossCause::Stalled => self.harm(node),
+            | LossCause::Stalled
+            | LossCause::Mute => self.harm(node),
         }
     }
 
@@ -183,7 +184,7 @@ impl World {
     pub(super) fn judge_eviction(&mut self, evicted: NodeId, cause: LossCause) {
         let sent_away = match cause {
             LossCause::Evicted | LossCause::Stalled => true,
-            LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Left => false,
+            LossCause::Died | LossCause::Silent | LossCause::NotReturned | LossCause::Left | LossCause::Mute => false,
         };
         let Some(engine) = self.coordinator.engine.as_ref().filter(|_| sent_away) else { return };
         let (head, others) = (engine.version(), engine.members());

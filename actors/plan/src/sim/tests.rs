@@ -10,32 +10,29 @@
 //! > until TEXT      deliver until a line has TEXT  > kill n2, drain n2, pause, resume, digest
 //! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
 //! > full n2, room n2  its disk is full; has room     > spoil n2           its data is not what was submitted
+//! > silence n2, speak n2  what it says to the engine is held back; all of it arrives
 //! > alone             no shadows are asked for       > free n2            its device works again, what it had is gone
 //! ```
+
+mod player;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use shoal_config::spec::{Auto, ModelSpec};
-use shoal_exact::ExactSum;
 
 use super::brief::{brief, brief_from, brief_to};
 use super::world::offer;
 use crate::blocks::ModelTable;
-use crate::digest::{PieceLeaves, segments};
 use crate::engine::{Command, Engine, Event, Happening, LossCause, Millis, Order, Record, Setup, Timing};
 use crate::fixture;
-use crate::holder::{
-    Holder, HolderCommand, HolderEvent, MoveCommand, SeatCommand, SlotCommand, SlotId, Target, Wanted,
-};
-use crate::ids::{BlockId, Digest, Generation, NodeId};
+use crate::holder::{Holder, HolderEvent, SlotId};
+use crate::ids::{BlockId, Generation, NodeId};
 use crate::job::Job;
 use crate::layout::Plan;
-use crate::ledger::Version;
-use crate::protocol::{FromNode, InHand, Inventory, LossSum, Norm, PersistMode, ToNode, Trouble};
-use crate::schedule::Pass;
-use crate::space::{Interval, Kind};
+use crate::protocol::{FromNode, PersistMode, ToNode};
+use crate::space::Interval;
 
 /// Something under way.
 enum Wire {
@@ -47,6 +44,8 @@ enum Wire {
 struct Player {
     holder: Holder,
     deaf: bool,
+    /// What it says, if that does not arrive.
+    unsaid: Option<Vec<FromNode>>,
     hung: Option<u64>,
     full: bool,
     spoilt: bool,
@@ -154,6 +153,10 @@ impl Stage {
                 }
             }
             Wire::FromNode(node, message) => {
+                if let Some(unsaid) = self.nodes.get_mut(&node).and_then(|player| player.unsaid.as_mut()) {
+                    unsaid.push(message);
+                    return true;
+                }
                 self.say(node.to_string(), format!("-> {}", brief_from(&message)));
                 self.tell(Event::From { node, message });
             }
@@ -163,121 +166,6 @@ impl Stage {
             }
         }
         true
-    }
-
-    fn hold(&mut self, node: NodeId, event: HolderEvent) {
-        let mut todo = VecDeque::from([(node, event)]);
-        while let Some((node, event)) = todo.pop_front() {
-            let Some(player) = self.nodes.get_mut(&node) else { continue };
-            for command in player.holder.handle(event) {
-                self.carry_out(node, command, &mut todo);
-            }
-        }
-    }
-
-    fn carry_out(&mut self, node: NodeId, command: HolderCommand, todo: &mut VecDeque<(NodeId, HolderEvent)>) {
-        let deaf = |stage: &Self, to: NodeId| stage.nodes.get(&to).is_none_or(|player| player.deaf);
-        let Some(player) = self.nodes.get_mut(&node) else { return };
-        match command {
-            HolderCommand::Tell(FromNode::Inventory(inventory)) => {
-                let what = || "compute device".to_owned();
-                let in_hand = player.hung.map(|since| InHand { what: what(), millis: self.now - since });
-                let message = FromNode::Inventory(Inventory { in_hand, ..inventory });
-                self.wires.push_back(Wire::FromNode(node, message));
-            }
-            HolderCommand::Tell(message) => self.wires.push_back(Wire::FromNode(node, message)),
-            HolderCommand::Stop { .. } => player.plan = None,
-            HolderCommand::Release => player.slots.clear(),
-            HolderCommand::Slot(SlotCommand::Build { slot, block, interval, .. }) => {
-                player.slots.insert(slot, (block, interval));
-            }
-            HolderCommand::Slot(SlotCommand::Free { slot }) => {
-                player.slots.remove(&slot);
-            }
-            HolderCommand::Slot(SlotCommand::Apply { entry, slots }) => {
-                let applied = |slot| (node, HolderEvent::Applied { slot, step: entry.step });
-                todo.extend(slots.into_iter().map(applied));
-            }
-            HolderCommand::Slot(SlotCommand::DropGradients { .. }) => {}
-            HolderCommand::Slot(SlotCommand::Persist { persist, .. })
-                if player.full && persist.mode == PersistMode::Write =>
-            {
-                let trouble = Trouble::Disk { cause: "no space left".to_owned() };
-                todo.push_back((node, HolderEvent::Trouble { trouble, lost: Vec::new() }));
-            }
-            HolderCommand::Slot(SlotCommand::Persist { generation, persist, slots, .. }) => {
-                let leaves = slots.iter().flat_map(|slot| leaves(&self.setup.table, player.slots[slot])).collect();
-                todo.push_back((node, HolderEvent::Persisted { generation, request: persist.request, leaves }));
-            }
-            HolderCommand::Seat(SeatCommand::Adopt { generation, plan, .. }) => player.plan = Some((generation, plan)),
-            HolderCommand::Seat(SeatCommand::Run { pass: Pass::Train, .. }) if player.spoilt => {
-                let trouble = Trouble::Data { cause: "other tokens".to_owned() };
-                todo.push_back((node, HolderEvent::Trouble { trouble, lost: Vec::new() }));
-            }
-            HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step }) => {
-                let Some((_, plan)) = player.plan.clone().filter(|_| player.hung.is_none()) else { return };
-                let ran = self.ran.entry((generation, step)).or_default();
-                ran.insert(node);
-                if plan.seats().all(|(_, seat)| ran.contains(&seat)) {
-                    let head = self.setup.table.head();
-                    for (piece, planned) in plan.pieces() {
-                        let norm = Norm::Finite(ExactSum::of(1.0));
-                        let loss = (planned.block == head).then_some(LossSum { loss: norm, tokens: 128 });
-                        todo.push_back((planned.owner, HolderEvent::Gradient { generation, step, piece, norm, loss }));
-                    }
-                }
-            }
-            HolderCommand::Seat(SeatCommand::Run { pass: Pass::Evaluate, .. }) => {}
-            HolderCommand::Move(MoveCommand::Fetch { generation, version, from, block, interval, into }) => {
-                let wanted = match into {
-                    Target::Slot(_) => Wanted::State,
-                    Target::Seats(_) => Wanted::Weights,
-                };
-                let asked = HolderEvent::Asked { from: node, generation, version, block, interval, wanted };
-                todo.push_back((from, asked));
-            }
-            HolderCommand::Move(MoveCommand::Serve { generation, version, to, block, parts, wanted }) => {
-                let interval = Interval::new(parts[0].1.start, parts[parts.len() - 1].1.end);
-                if !deaf(self, to) {
-                    todo.push_back((to, self.served(node, generation, version, block, interval, wanted)));
-                }
-            }
-            HolderCommand::Move(MoveCommand::ShareGradient { generation, step, piece, to, norm, loss, .. }) => {
-                let gradient = HolderEvent::Gradient { generation, step, piece, norm, loss };
-                todo.extend(to.into_iter().filter(|to| !deaf(self, *to)).map(|to| (to, gradient.clone())));
-            }
-            HolderCommand::Move(MoveCommand::Distribute { generation, step, piece, to, .. }) => {
-                let arrived = HolderEvent::WeightsArrived { generation, step, piece };
-                todo.extend(to.into_iter().filter(|to| !deaf(self, *to)).map(|to| (to, arrived.clone())));
-            }
-            HolderCommand::Move(MoveCommand::Fill { generation, version, piece, slot, to }) => {
-                let (block, interval) = player.slots[&slot];
-                if !deaf(self, to) {
-                    todo.push_back((to, HolderEvent::StateArrived { generation, version, block, interval }));
-                }
-                todo.push_back((node, HolderEvent::FillSent { generation, piece, to }));
-            }
-        }
-    }
-
-    fn served(
-        &self,
-        node: NodeId,
-        generation: Generation,
-        version: Version,
-        block: BlockId,
-        interval: Interval,
-        wanted: Wanted,
-    ) -> HolderEvent {
-        match wanted {
-            Wanted::State => HolderEvent::StateArrived { generation, version, block, interval },
-            Wanted::Weights => {
-                let (_, plan) = self.nodes[&node].plan.as_ref().expect("whoever serves has a plan");
-                let (piece, _) =
-                    plan.pieces().find(|(_, p)| p.block == block && p.interval == interval).expect("a piece");
-                HolderEvent::WeightsArrived { generation, step: version.step, piece }
-            }
-        }
     }
 
     fn order(&mut self, order: Order) {
@@ -293,7 +181,16 @@ impl Stage {
                     let (job, table) = (&self.setup.job, Arc::clone(&self.setup.table));
                     let holder = Holder::new(id, job, table);
                     let (plan, slots) = (None, BTreeMap::new());
-                    let player = Player { holder, deaf: false, hung: None, full: false, spoilt: false, plan, slots };
+                    let player = Player {
+                        holder,
+                        deaf: false,
+                        unsaid: None,
+                        hung: None,
+                        full: false,
+                        spoilt: false,
+                        plan,
+                        slots,
+                    };
                     self.nodes.insert(id, player);
                     self.tell(Event::Joined { node: id, offer: offer() });
                 }
@@ -319,6 +216,12 @@ impl Stage {
                 job.spec.elastic.redundancy = 0;
                 self.setup.job = Arc::new(job);
                 self.engine = Engine::new(self.setup.clone());
+            }
+            "silence" => self.nodes.get_mut(&node(rest)).expect("a node").unsaid = Some(Vec::new()),
+            "speak" => {
+                let id = node(rest);
+                let unsaid = self.nodes.get_mut(&id).expect("a node").unsaid.take().unwrap_or_default();
+                self.wires.extend(unsaid.into_iter().map(|message| Wire::FromNode(id, message)));
             }
             "free" => self.nodes.get_mut(&node(rest)).expect("a node").hung = None,
             "hang" => self.nodes.get_mut(&node(rest)).expect("a node").hung = Some(self.now),
@@ -365,12 +268,6 @@ impl Stage {
             Wire::Disk(..) => true,
         });
     }
-}
-
-fn leaves(table: &ModelTable, (block, interval): (BlockId, Interval)) -> Vec<PieceLeaves> {
-    let count = segments(table.block(block), interval).count();
-    let kinds = [Kind::Weight, Kind::Moment1, Kind::Moment2];
-    kinds.map(|kind| PieceLeaves { block, interval, kind, leaves: vec![Digest::default(); count] }).to_vec()
 }
 
 fn play(script: &str) -> String {

@@ -17,7 +17,7 @@ const A: NodeId = NodeId(1);
 const B: NodeId = NodeId(2);
 
 fn two() -> Members {
-    let mut members = Members::new(Patience { suspect: 1_000, lost: 5_000 }, BTreeSet::new());
+    let mut members = Members::new(Patience::default(), BTreeSet::new());
     assert_eq!(members.arrive(Millis(0), A, introduction("a")), Arrival::Joined);
     assert_eq!(members.arrive(Millis(0), B, introduction("b")), Arrival::Joined);
     members

@@ -52,7 +52,7 @@ async fn the_job_that_had_its_turn_keeps_it_under_the_next_coordinator() {
 /// Whoever waits is told for what, and who keeps others waiting is told how that ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queued_job_says_what_it_waits_for() {
-    let stage = Stage::up(Patience { suspect: 100, lost: 400 }).await;
+    let stage = Stage::up(Patience { suspect: 100, lost: 400, ..Patience::default() }).await;
     let reason = async |job| status(&stage, job).await.reason.unwrap_or_default();
     let dirs: Vec<_> = (0..4).map(|_| tempfile::tempdir().expect("a directory")).collect();
     let mut jobs = Vec::new();

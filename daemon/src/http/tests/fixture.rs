@@ -16,6 +16,7 @@ use shoal_actors::transport::{Callee, ClusterCa, Endpoint, EndpointConfig, Inbou
 use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest;
+use shoal_plan::engine::Timing;
 use shoal_plan::ids::BlockId;
 use shoal_plan::ledger::Version;
 use shoal_plan::space::{Interval, Kind};
@@ -29,7 +30,7 @@ use tower::ServiceExt;
 use crate::http::{App, router};
 
 const VALIDITY: Duration = Duration::from_secs(3600);
-const CALM: Patience = Patience { suspect: 60_000, lost: 120_000 };
+const CALM: Patience = Patience { suspect: 60_000, lost: 120_000, jobs: Timing::STANDARD };
 const LARGEST_BODY: usize = 64 << 20;
 
 /// A coordinator with its router.
