@@ -24,7 +24,7 @@ const MEANT: [(&str, &str); 20] = [
         "Up(Up { nodes: 2, memory: Some(Bytes(536870912)), threads: Some(2), http_port: None, timeout: 5s })",
     ),
     ("down", "Down"),
-    ("submit a.toml", r#"Submit(Submit { file: "a.toml", again: false, no_wait: false })"#),
+    ("submit a.toml", r#"Submit(Submit { file: "a.toml", again: false, no_wait: false, timeout: None })"#),
     ("wait j1 --until step=7", r#"Wait(Wait { job: "j1", until: Step(7), timeout: None })"#),
     (
         "wait j1 --until redundancy=full --timeout 1m",
