@@ -89,11 +89,13 @@ pub fn render(spec: &NodeSpec) -> String {
 const NAME: &str = "1 to 63 of a-z, 0-9 and -, starting with a letter, but not `coordinator`";
 const ADDRESS: &str = "an address with port, such as \"127.0.0.1:4700\"";
 
-/// Whether a node can be called so: it becomes a directory and a DNS name in a certificate, and `coordinator` is the
-/// coordinator's.
+/// What the coordinator is called: its directory, its process record, its certificate. No node can be called so.
+pub const COORDINATOR: &str = "coordinator";
+
+/// Whether a node can be called so: it becomes a directory and a DNS name in a certificate, and [`COORDINATOR`] is taken.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    name != "coordinator"
+    name != COORDINATOR
         && name.len() <= 63
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')

@@ -11,8 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Directory and process record of the coordinator.
-pub const COORDINATOR: &str = "coordinator";
+pub use shoal_config::node::COORDINATOR;
 
 /// Paths within a cluster directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use shoal_actors::transport::{Bearer, BindError, Endpoint, EndpointConfig, Ident
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::cluster::ClusterDir;
+use crate::cluster::{COORDINATOR, ClusterDir};
 use crate::files::{self, PidFile};
 use crate::http;
 use crate::lock::DirLock;
@@ -28,13 +28,13 @@ pub(crate) fn run(cluster: &ClusterDir, config: &CoordinatorConfig) -> Result<()
         return Err(DaemonError::NoCluster { dir: cluster.root().to_owned(), missing: "ca/" });
     }
     let _lock = DirLock::take(&cluster.coordinator())?;
-    let _pid = PidFile::write(cluster.pid("coordinator"))?;
+    let _pid = PidFile::write(cluster.pid(COORDINATOR))?;
     let identity = Identity::load(&cluster.coordinator(), &Bearer::Coordinator).map_err(DaemonError::Identity)?;
     let store = Store::open(&cluster.state()).map_err(DaemonError::Store)?;
     tracing::info!(mended = ?store.mended(), "journal is open");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .thread_name("coordinator")
+        .thread_name(COORDINATOR)
         .enable_all()
         .build()
         .map_err(|source| DaemonError::System { what: "a runtime", source })?;

@@ -5,24 +5,34 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use shoal_daemon::cluster::ClusterDir;
+use shoal_daemon::cluster::{COORDINATOR, ClusterDir};
 use shoal_daemon::pki::{ClusterCa, NODE_VALIDITY};
 use tempfile::TempDir;
 
 /// Generous: two cores may be busy with other tests.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = look() {
-            return found;
+/// Tells of every file that gets its name in the cluster directory, or among its process ids.
+struct Names(Receiver<()>);
+
+impl Names {
+    fn of(cluster: &ClusterDir) -> Self {
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
+        for dir in [cluster.root(), &cluster.pids()] {
+            inotify::add_watch(&watch, dir, inotify::WatchFlags::MOVED_TO).expect("a directory");
         }
-        assert!(Instant::now() < give_up, "{what} did not come true");
-        std::thread::sleep(Duration::from_millis(10));
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let mut events = [0; 4096];
+            // Ends with the first event after the test does.
+            while rustix::io::read(&watch, &mut events).is_ok() && tell.send(()).is_ok() {}
+        });
+        Self(told)
     }
 }
 
@@ -30,6 +40,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 struct Cluster {
     dir: TempDir,
     respawner: Child,
+    names: Names,
 }
 
 impl Cluster {
@@ -37,18 +48,29 @@ impl Cluster {
         let dir = tempfile::tempdir().expect("temporary directory");
         let cluster = ClusterDir::new(dir.path());
         let ca = ClusterCa::create(&cluster.ca()).expect("a CA");
-        ca.issue("coordinator", &cluster.coordinator(), NODE_VALIDITY).expect("a certificate");
+        ca.issue(COORDINATOR, &cluster.coordinator(), NODE_VALIDITY).expect("a certificate");
+        std::fs::create_dir(cluster.pids()).expect("made");
+        let names = Names::of(&cluster);
         let respawner = shoald(dir.path(), "respawn").spawn().expect("starts");
-        Self { dir, respawner }
+        Self { dir, respawner, names }
     }
 
     /// The coordinator's process, once it is another one than `than` and answers.
     fn coordinator(&self, than: Option<Pid>) -> Pid {
         let cluster = ClusterDir::new(self.dir.path());
-        until("another coordinator", || {
-            let pid = std::fs::read_to_string(cluster.pid("coordinator")).ok()?.trim().parse().ok()?;
+        let look = || {
+            let pid = std::fs::read_to_string(cluster.pid(COORDINATOR)).ok()?.trim().parse().ok()?;
             Pid::from_raw(pid).filter(|pid| Some(*pid) != than && self.nodes().is_some())
-        })
+        };
+        let give_up = Instant::now() + DEADLINE;
+        loop {
+            if let Some(pid) = look() {
+                return pid;
+            }
+            // It writes its process id, then, once it listens, its address.
+            let left = give_up.saturating_duration_since(Instant::now());
+            self.names.0.recv_timeout(left).expect("another coordinator comes");
+        }
     }
 
     fn address(&self) -> Option<String> {
@@ -58,7 +80,7 @@ impl Cluster {
     /// Body of `GET /v1/nodes`.
     fn nodes(&self) -> Option<String> {
         let mut stream = TcpStream::connect(self.address()?).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).ok()?;
         let token = std::fs::read_to_string(ClusterDir::new(self.dir.path()).token()).ok()?;
         let request = "GET /v1/nodes HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nauthorization: Bearer ";
         stream.write_all(format!("{request}{}\r\n\r\n", token.trim()).as_bytes()).ok()?;
@@ -125,10 +147,19 @@ fn a_coordinator_that_is_killed_or_stopped_comes_back_where_it_was() {
 #[test]
 fn a_coordinator_does_not_outlive_its_respawner() {
     let mut cluster = Cluster::up();
-    let coordinator = cluster.coordinator(None);
+    cluster.coordinator(None);
+    let lock = std::fs::File::open(ClusterDir::new(cluster.dir.path()).coordinator().join("lock")).expect("there");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .expect_err("it is the coordinator's");
     cluster.respawner.kill().expect("it lives");
     cluster.respawner.wait().expect("it ends");
-    until("the coordinator's end", || (!is_alive(coordinator)).then_some(()));
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("somebody's at last");
+        // An error means that nobody waits any more.
+        let _ = tell.send(());
+    });
+    told.recv_timeout(DEADLINE).expect("the coordinator, which holds the lock, ends");
 }
 
 #[test]
@@ -145,7 +176,7 @@ fn a_directory_that_is_no_cluster_and_a_taken_port_are_refused() {
     let other = tempfile::tempdir().expect("temporary directory");
     let ours = ClusterDir::new(other.path());
     let ca = ClusterCa::create(&ours.ca()).expect("a CA");
-    ca.issue("coordinator", &ours.coordinator(), NODE_VALIDITY).expect("a certificate");
+    ca.issue(COORDINATOR, &ours.coordinator(), NODE_VALIDITY).expect("a certificate");
     let said = refused(&shoald(other.path(), "coordinator").args(["--http", &taken]).output().expect("runs"));
     assert!(said.contains(&format!("cannot listen on {taken} for HTTP")), "{said}");
     let said = refused(&shoald(other.path(), "respawn").args(["--http", &taken]).output().expect("runs"));

@@ -18,10 +18,11 @@ const ARROWS: [(&str, &str, &[&str]); 9] = [
 ];
 
 /// Library, and the directories (of production code) that may name it.
-const ONLY: [(&str, &[&str]); 6] = [
+const ONLY: [(&str, &[&str]); 7] = [
     ("cudarc", &["kernels/src"]),
     ("quinn", &["actors/src/transport"]),
     ("rustls", &["actors/src/transport"]),
+    ("webpki", &["actors/src/transport"]),
     ("sled", &["daemon/src/store"]),
     ("ractor", &["actors/src", "daemon/src"]),
     ("gemm", &["kernels/src", "kernels/benches"]),

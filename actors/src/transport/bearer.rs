@@ -7,13 +7,12 @@ use std::fmt;
 
 use quinn::Connection;
 use rustls_pki_types::CertificateDer;
+use shoal_config::node::COORDINATOR;
 use shoal_plan::ids::NodeId;
 use shoal_wire::control::Who;
 
 use super::peer::PeerId;
 
-/// The name by which the coordinator's certificate is asked for; no worker can be called so.
-pub const COORDINATOR: &str = "coordinator";
 const COORDINATOR_DNS: &str = "coordinator.shoal";
 const WORKER_DOMAIN: &str = ".node.shoal";
 

@@ -41,7 +41,7 @@ mod table;
 mod tls;
 mod watch;
 
-pub use bearer::{Bearer, COORDINATOR, Callee};
+pub use bearer::{Bearer, Callee};
 pub use caller::Caller;
 pub use config::{EndpointConfig, Limits, Timing, Tuning};
 pub use connect::ConnectError;
@@ -50,6 +50,7 @@ pub use payload::{BulkSink, BulkSource, BulkTarget, Destination, NoBulk, Payload
 pub use peer::{DownCause, Inbound, PeerId};
 pub use pki::{ClusterCa, ClusterName, Identity, PkiError};
 pub use send::{BulkError, SendError};
+pub use shoal_config::node::COORDINATOR;
 pub use watch::nobody_listens;
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub enum PeerId {
 impl fmt::Display for PeerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Coordinator => f.write_str("coordinator"),
+            Self::Coordinator => f.write_str(shoal_config::node::COORDINATOR),
             Self::Worker(node) => node.fmt(f),
         }
     }

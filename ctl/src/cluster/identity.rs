@@ -113,7 +113,7 @@ mod tests {
         let authority = ClusterCa::load(&dir.ca()).expect("there");
         authority.issue("w1", &dir.coordinator(), NODE_VALIDITY).expect("issued");
         let said = refusal(&dir);
-        assert!(said.contains("w1") && said.contains("coordinator"), "{said}");
+        assert!(said.contains("w1") && said.contains(COORDINATOR), "{said}");
         let certificate = dir.coordinator().join("node.crt");
         fs::write(&certificate, "not PEM").expect("written");
         assert!(refusal(&dir).contains("node.crt holds no certificate"));

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Device;
@@ -25,7 +25,14 @@ type Job = Box<dyn FnOnce(&Device) + Send>;
 pub struct Queue {
     jobs: Sender<Job>,
     busy_nanos: Arc<AtomicU64>,
-    in_hand: Arc<Mutex<Option<Instant>>>,
+    in_hand: Arc<Hand>,
+}
+
+/// When the job was begun that the thread runs now, and who waits for its end.
+#[derive(Debug, Default)]
+struct Hand {
+    begun: Mutex<Option<Instant>>,
+    changed: Condvar,
 }
 
 impl Queue {
@@ -36,17 +43,17 @@ impl Queue {
     pub fn start(name: &str, device: Device) -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<Job>();
         let busy_nanos = Arc::new(AtomicU64::new(0));
-        let in_hand = Arc::new(Mutex::new(None));
-        let (busy, begun) = (Arc::clone(&busy_nanos), Arc::clone(&in_hand));
+        let in_hand = Arc::new(Hand::default());
+        let (busy, hand) = (Arc::clone(&busy_nanos), Arc::clone(&in_hand));
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             for job in inbox {
                 let start = Instant::now();
-                *lock(&begun) = Some(start);
+                hand.set(Some(start));
                 // The job reports its own panic; this one guards the thread against a panic in a completion.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(&device))) {
                     tracing::error!(reason = message_of(&*panic), "device completion panicked");
                 }
-                *lock(&begun) = None;
+                hand.set(None);
                 busy.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
             }
         })?;
@@ -80,13 +87,28 @@ impl Queue {
     /// For how long the thread has been in the job that it runs now; none if it runs none.
     #[must_use]
     pub fn in_hand(&self) -> Option<Duration> {
-        lock(&self.in_hand).map(|begun| begun.elapsed())
+        self.in_hand.lock().map(|begun| begun.elapsed())
+    }
+
+    /// Waits until the thread runs nothing, for at most `patience`; whether that came true.
+    #[must_use]
+    pub fn wait_idle(&self, patience: Duration) -> bool {
+        let hand = &self.in_hand;
+        let waited = hand.changed.wait_timeout_while(hand.lock(), patience, |begun| begun.is_some());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_none()
     }
 }
 
-fn lock(begun: &Mutex<Option<Instant>>) -> MutexGuard<'_, Option<Instant>> {
-    // Only ever assigned: a panic elsewhere cannot leave half of it.
-    begun.lock().unwrap_or_else(PoisonError::into_inner)
+impl Hand {
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        // Only ever assigned: a panic elsewhere cannot leave half of it.
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, begun: Option<Instant>) {
+        *self.lock() = begun;
+        self.changed.notify_all();
+    }
 }
 
 impl std::fmt::Debug for Queue {
@@ -156,11 +178,8 @@ mod tests {
         go_on.send(()).expect("it waits");
         queue.submit(|_| (), move |_| tell.send(()).expect("the test listens"));
         told.recv_timeout(DEADLINE).expect("the next one runs");
-        let deadline = Instant::now() + DEADLINE;
-        while queue.in_hand().is_some() {
-            assert!(Instant::now() < deadline, "the thread is idle");
-            std::thread::yield_now();
-        }
+        assert!(queue.wait_idle(DEADLINE), "nothing is left to do");
+        assert_eq!(queue.in_hand(), None);
     }
 
     #[test]
