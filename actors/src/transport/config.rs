@@ -66,7 +66,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(2),
-            idle: Duration::from_millis(1000),
+            idle: Duration::from_secs(3),
             keep_alive: Duration::from_millis(250),
             probe: Duration::from_millis(300),
             restore: Duration::from_secs(2),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::face::{Offer, Record};
+use super::face::{Offer, Order, Record};
 use super::phase::{Deploying, Deployment, Phase, Shadow, Standing};
 use super::skips::Found;
 use super::{Engine, Happening};
@@ -249,7 +249,13 @@ impl Engine {
     /// Back to the initial state, the newest that is durable.
     fn roll_back(&mut self, reason: String, members: &Members) {
         let from = self.chain.head().step;
+        let held = self.orders.holds_at(self.in_flight.unwrap_or(from));
         self.journal(Record::RolledBack { from, to: 0 });
+        if held {
+            // A job that was told to hold goes on only when it is told to.
+            self.orders.pause_at = Some(0);
+            self.journal(Record::Ordered(Order::Pause { at: Some(0) }));
+        }
         self.note(Happening::StepsLost { from, to: 0, reason });
         self.tally.rolled_back(from);
         self.chain.cut();
