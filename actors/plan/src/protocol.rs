@@ -281,6 +281,17 @@ pub struct LossSum {
     pub tokens: u64,
 }
 
+impl LossSum {
+    /// The mean over its tokens; none of no token, or if it is not finite.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        match self.loss {
+            Norm::Finite(sum) if self.tokens > 0 => Some(sum.to_f64() / self.tokens as f64),
+            Norm::Finite(_) | Norm::NotFinite => None,
+        }
+    }
+}
+
 /// Something failed that did not take the process with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trouble {

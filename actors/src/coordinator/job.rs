@@ -46,6 +46,8 @@ impl JobEntry {
         let Status {
             state, step, loss, val_loss, generation, redundancy, steps_lost, steps_redone, plan, reason, ..
         } = self.engine.status();
+        // A job that stands still has no speed.
+        let moves = matches!(state, State::Training | State::Done);
         let fault = match state {
             State::Failed { .. } if intake::is_unread(&self.job) => Some(api::Fault::Data),
             State::Failed { .. } => Some(api::Fault::Run),
@@ -77,7 +79,7 @@ impl JobEntry {
             },
             steps_lost,
             steps_redone,
-            tokens_per_second: self.log.tokens_per_second(RATE_STEPS),
+            tokens_per_second: self.log.tokens_per_second(RATE_STEPS).filter(|_| moves),
             plan,
             reason,
             ..unstarted(id, &self.job)

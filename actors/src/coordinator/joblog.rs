@@ -1,6 +1,6 @@
 //! A job's journal, folded for people: events and ledger with their stamps.
 
-use shoal_plan::engine::Record;
+use shoal_plan::engine::{Happening, Record};
 use shoal_plan::ids::{Generation, NodeId};
 use shoal_plan::ledger::{LedgerEntry, Version};
 use shoal_wire::api::{EventLine, LedgerLine};
@@ -13,6 +13,8 @@ pub(super) struct JobLog {
     lines: u64,
     events: Vec<Stamped>,
     ledger: Vec<Committed>,
+    /// Mean loss of the last validation pass.
+    validation: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -45,18 +47,27 @@ impl JobLog {
                 at_ms: line.at_ms,
             }),
             Record::RolledBack { to, .. } => self.ledger.retain(|committed| committed.entry.step <= *to),
-            Record::Happened(happening) => self.events.push(Stamped {
-                at_ms: line.at_ms,
-                generation: self.generation,
-                step: self.step(),
-                kind: happening.kind(),
-                reason: happening.to_string(),
-                node: happening.node(),
-            }),
-            Record::Restored { .. } | Record::Evaluated { .. } | Record::Ordered(_) | Record::State(_) => {}
+            Record::Happened(happening) => self.happened(line.at_ms, happening),
+            Record::Evaluated { loss, .. } => self.validation = loss.mean(),
+            Record::Restored { .. } | Record::Ordered(_) | Record::State(_) => {}
         }
         self.lines += 1;
         self.lines - 1
+    }
+
+    fn happened(&mut self, at_ms: u64, happening: &Happening) {
+        let mut reason = happening.to_string();
+        if let (Happening::Evaluated { .. }, Some(loss)) = (happening, self.validation) {
+            reason = format!("{reason}: loss {loss:.4}");
+        }
+        self.events.push(Stamped {
+            at_ms,
+            generation: self.generation,
+            step: self.step(),
+            kind: happening.kind(),
+            reason,
+            node: happening.node(),
+        });
     }
 
     /// Committed steps.

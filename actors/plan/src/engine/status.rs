@@ -5,7 +5,7 @@ use super::phase::Phase;
 use super::{Engine, training};
 use crate::ids::{Digest, Generation};
 use crate::ledger::LedgerEntry;
-use crate::protocol::{LossSum, Norm};
+use crate::protocol::LossSum;
 
 /// Everything that `wire::api::JobStatus` shows and the engine knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,10 +89,7 @@ impl Tally {
 
     pub(super) fn validated(&mut self, step: u64, loss: LossSum) {
         self.evaluated = step;
-        self.val_loss = match loss.loss {
-            Norm::Finite(sum) if loss.tokens > 0 => Some(sum.to_f64() / loss.tokens as f64),
-            Norm::Finite(_) | Norm::NotFinite => None,
-        };
+        self.val_loss = loss.mean();
     }
 
     pub(super) fn rolled_back(&mut self, from: u64) {

@@ -2,6 +2,7 @@ use shoal_exact::ExactSum;
 use shoal_plan::engine::{Happening, LossCause};
 use shoal_plan::ids::Digest;
 use shoal_plan::ledger::{Update, UpdateScalars};
+use shoal_plan::protocol::{LossSum, Norm};
 
 use super::*;
 
@@ -102,4 +103,11 @@ fn the_rate_counts_only_steps_of_the_newest_generation() {
 fn dates() {
     assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
     assert_eq!(rfc3339(951_827_696_789), "2000-02-29T12:34:56.789Z");
+}
+
+#[test]
+fn a_validation_pass_is_told_with_its_loss() {
+    let loss = LossSum { loss: Norm::Finite(ExactSum::of(24.5)), tokens: 8 };
+    let log = log(vec![Record::Evaluated { step: 2, loss }, Record::Happened(Happening::Evaluated { step: 2 })]);
+    assert_eq!(log.events(0, 9, |node| node.to_string())[0].reason, "validated at step 2: loss 3.0625");
 }
