@@ -10,7 +10,7 @@ use crate::output::Show;
 use crate::output::table::word;
 
 /// Kinds of events that are reasons: losses, decisions, faults, ends. The others only say that it went on.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 11] = [
     "submitted",
     "node_lost",
     "node_joined",
@@ -18,6 +18,7 @@ const REASONS: [&str; 10] = [
     "resolved",
     "steps_lost",
     "step_skipped",
+    "stalled",
     "stage_failed",
     "warning",
     "ended",

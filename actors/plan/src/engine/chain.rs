@@ -20,12 +20,14 @@ pub(super) struct Chain {
     flushed: u64,
     /// Records at the end of the chain that change nothing.
     skipped: u64,
+    /// Those of them that no token of the batch entered.
+    empty: u64,
 }
 
 impl Chain {
     pub(super) fn new(genesis: Version) -> Self {
         let attempt = Generation::default();
-        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0, skipped: 0 }
+        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0, skipped: 0, empty: 0 }
     }
 
     /// The last committed version.
@@ -61,9 +63,9 @@ impl Chain {
     /// Adds the next record. A step is decided before another plan is made, so it was computed under the last one.
     pub(super) fn push(&mut self, entry: LedgerEntry, attempt: Generation) {
         assert!(self.follows(&entry), "EN-2 (the ledger is a chain): {} after {}", entry.step, self.head().step);
-        self.skipped = match entry.update {
-            Update::Apply(_) => 0,
-            Update::Skip => self.skipped + 1,
+        (self.skipped, self.empty) = match entry.update {
+            Update::Apply(_) => (0, 0),
+            Update::Skip => (self.skipped + 1, self.empty + u64::from(entry.tokens == 0)),
         };
         let version = entry.version();
         self.kept.push_back((entry, version));
@@ -75,12 +77,17 @@ impl Chain {
     pub(super) fn cut(&mut self) {
         self.base = (self.genesis, 0);
         self.kept.clear();
-        (self.flushed, self.skipped) = (0, 0);
+        (self.flushed, self.skipped, self.empty) = (0, 0, 0);
     }
 
     /// How many of the last records in a row change nothing.
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// Those of them that no token of the batch entered.
+    pub(super) fn skipped_without_tokens(&self) -> u64 {
+        self.empty
     }
 
     /// Records up to here are durable.

@@ -42,6 +42,7 @@ impl Engine {
         self.decided(format!("parked: {reason}"));
         self.show(State::Parked);
         self.phase = Phase::Parked;
+        self.refuse_open_persists(&self.parked_reason());
         self.flush_soon();
     }
 

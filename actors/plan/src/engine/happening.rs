@@ -101,6 +101,13 @@ pub enum Happening {
         /// What was found, by block and node.
         reason: String,
     },
+    /// Nothing moved for too long: a fence follows.
+    Stalled {
+        /// In what, and who has not reported.
+        what: String,
+        /// For how many milliseconds.
+        waited: u64,
+    },
 }
 
 impl Happening {
@@ -123,6 +130,7 @@ impl Happening {
             Self::Ordered { .. } => "ordered",
             Self::Ended { .. } => "ended",
             Self::StepSkipped { .. } => "step_skipped",
+            Self::Stalled { .. } => "stalled",
         }
     }
 
@@ -142,7 +150,8 @@ impl Happening {
             | Self::Persisted { .. }
             | Self::Warning { .. }
             | Self::Ordered { .. }
-            | Self::Ended { .. } => None,
+            | Self::Ended { .. }
+            | Self::Stalled { .. } => None,
         }
     }
 }
@@ -159,6 +168,9 @@ impl fmt::Display for Happening {
             Self::Resolved { step, committed: false, reason } => write!(f, "step {step} redone: {reason}"),
             Self::Started { step, plan } => write!(f, "from step {step} on: {plan}"),
             Self::StepSkipped { step, reason, .. } => write!(f, "step {step} changes nothing: {reason}"),
+            Self::Stalled { what, waited } => {
+                write!(f, "no progress for {}.{} s in {what}", waited / 1000, waited % 1000 / 100)
+            }
             Self::RedundancyFull => f.write_str("every interval has all its shadows"),
             Self::StepsLost { from, to, reason } => write!(f, "steps {}..={from} lost: {reason}", to + 1),
             Self::Evaluated { step } => write!(f, "validated at step {step}"),

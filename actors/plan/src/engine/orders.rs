@@ -44,6 +44,9 @@ impl Orders {
     }
 }
 
+/// Orders to hash or write that may be open.
+const MOST_PERSISTS: usize = 64;
+
 impl Engine {
     pub(super) fn ordered(&mut self, request: u64, order: Order) {
         if self.state.is_over() {
@@ -103,6 +106,14 @@ impl Engine {
             self.refuse(request, format!("asked for the state of step {at}; possible are {earliest}..={steps}"));
             return;
         }
+        if matches!(self.phase, Phase::Parked) {
+            self.refuse(request, self.parked_reason());
+            return;
+        }
+        if self.orders.persists.len() >= MOST_PERSISTS {
+            self.refuse(request, format!("{MOST_PERSISTS} orders to hash or write are open; wait for one of them"));
+            return;
+        }
         self.orders.persists.push(PersistOrder { request, at, mode });
         let what = match mode {
             PersistMode::Hash => "hash",
@@ -116,6 +127,11 @@ impl Engine {
             let audience = running.audience.clone();
             self.go_on(self.chain.head(), &audience);
         }
+    }
+
+    /// Why nothing is done about an order while the job is parked.
+    pub(super) fn parked_reason(&self) -> String {
+        format!("{}; resume the job first", self.tally.reason.as_deref().unwrap_or("parked"))
     }
 
     /// Journals an order and answers once that is durable.

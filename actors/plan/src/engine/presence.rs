@@ -169,10 +169,15 @@ impl Engine {
             Phase::FenceJournaled { .. } | Phase::Fencing(_) | Phase::DeployJournaled { .. } | Phase::Deploying(_) => {
                 self.reconsider = true;
             }
+            // With others there, what it holds has to go to them first, so the job is tried again; alone it cannot go.
+            Phase::Parked if self.nodes.leaving().contains(&node) => self.fence(&format!("{node} wishes to leave")),
+            Phase::Parked => self.decided(format!(
+                "parked: {node} wishes to leave and nobody else is here for what it holds; let another node join, cancel \
+                 the job, or end the node for good"
+            )),
             Phase::Queued
             | Phase::Gathering { .. }
             | Phase::Absent { .. }
-            | Phase::Parked
             | Phase::Closing { .. }
             | Phase::Over => {}
         }

@@ -111,6 +111,7 @@ impl Engine {
             | Happening::StepsLost { .. }
             | Happening::Evaluated { .. }
             | Happening::StepSkipped { .. }
+            | Happening::Stalled { .. }
             | Happening::StageFailed { .. }
             | Happening::Warning { .. }
             | Happening::Ordered { .. } => {}

@@ -27,7 +27,7 @@ impl Engine {
             inventories.keys().filter_map(|node| Some((*node, self.nodes.here().get(node)?.clone()))).collect();
         self.refuse_the_rolled_back(&mut inventories);
         self.adopt_records(&inventories);
-        self.decide_step_in_flight(&inventories);
+        let undecided = self.decide_step_in_flight(&inventories).err();
         if self.fail_if_diverged() {
             return;
         }
@@ -38,7 +38,7 @@ impl Engine {
         if self.chain.head().step > 0
             && let Some(lost) = self.what_is_lost(&held, &members)
         {
-            self.give_up_or_wait(&lost, &members);
+            self.give_up_or_wait(&lost, &members, undecided);
             return;
         }
         let head = self.chain.head();
@@ -48,7 +48,7 @@ impl Engine {
             Some(_) => Resolution::Abort,
         };
         let held = if head.step == 0 { Held::none() } else { held };
-        self.plan_from(resolve, head, &held, &members);
+        self.plan_from(resolve, head, &held, &members, undecided);
     }
 
     /// A holder that never became a plan since the last rollback has state, and records, of steps that were given up. The
@@ -79,6 +79,7 @@ impl Engine {
             let reason = "a holder has its record".to_owned();
             self.resolved(entry.step, true, reason);
             self.append(entry, &Found::new());
+            self.watchdog.progressed(self.now);
         }
     }
 
@@ -90,37 +91,33 @@ impl Engine {
     fn resolved(&mut self, step: u64, committed: bool, reason: String) {
         if self.in_flight == Some(step) {
             self.in_flight = None;
-            if !committed {
-                self.tally.steps_redone += 1;
-            }
         }
         self.note(Happening::Resolved { step, committed, reason });
     }
 
-    /// Commits the step after the head if every interval has a prepared holder and no counted holder is unprepared.
-    fn decide_step_in_flight(&mut self, inventories: &BTreeMap<NodeId, Inventory>) {
+    /// The step in flight is computed again: from a plan that was just made, so nobody has its gradients for long.
+    fn redo(&mut self, reason: Option<String>) {
+        if let (Some(step), Some(reason)) = (self.in_flight.take(), reason) {
+            self.tally.steps_redone += 1;
+            self.note(Happening::Resolved { step, committed: false, reason });
+        }
+    }
+
+    /// Commits the step after the head if every interval has a prepared holder and no counted holder is unprepared; else says
+    /// why not. A step that is not committed now may be so after the next fence: it is given up with the plan that follows.
+    fn decide_step_in_flight(&mut self, inventories: &BTreeMap<NodeId, Inventory>) -> Result<(), String> {
         let head = self.chain.head();
         let step = head.step + 1;
-        let report = self.report_of(inventories);
-        match report {
-            Ok(report) if step <= self.steps() => {
-                let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
-                let found = self.not_finite_in(inventories);
-                self.append(entry, &found);
-                self.resolved(
-                    step,
-                    true,
-                    "every interval has a prepared holder and no counted holder is unprepared".into(),
-                );
-            }
-            Ok(_) => {}
-            Err(reason) => {
-                if self.in_flight == Some(step) {
-                    self.resolved(step, false, reason);
-                }
-            }
+        let report = self.report_of(inventories)?;
+        if step <= self.steps() {
+            let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
+            let found = self.not_finite_in(inventories);
+            self.append(entry, &found);
+            self.watchdog.progressed(self.now);
+            let reason = "every interval has a prepared holder and no counted holder is unprepared".to_owned();
+            self.resolved(step, true, reason);
         }
-        self.in_flight = None;
+        Ok(())
     }
 
     /// What the holders report of the step after the head, or why that is not enough to commit it.
@@ -224,7 +221,7 @@ impl Engine {
         held.lost(&self.setup.table, members).map(|(block, missing)| format!("{block} {missing}"))
     }
 
-    fn give_up_or_wait(&mut self, lost: &str, members: &Members) {
+    fn give_up_or_wait(&mut self, lost: &str, members: &Members, undecided: Option<String>) {
         let holders = self.standing.as_ref().map(Standing::nodes).unwrap_or_default();
         if let Some(node) = self.members().into_iter().find(|node| !members.contains_key(node)) {
             self.fence(&format!("{lost} is held by nobody asked, but {node} has come since"));
@@ -239,7 +236,10 @@ impl Engine {
                 let until = Some(self.after(self.setup.timing.absence));
                 self.phase = Phase::Absent { until, expected };
             }
-            Verdict::Rollback => self.roll_back(reason, members),
+            Verdict::Rollback => {
+                self.redo(undecided);
+                self.roll_back(reason, members);
+            }
             Verdict::Halt => {
                 self.fail(format!("steps 1..={} cannot be gone on from: {reason}", self.chain.head().step))
             }
@@ -263,11 +263,17 @@ impl Engine {
             *step = 0;
         }
         self.rolled_back = Some(self.generation);
-        self.in_flight = None;
-        self.plan_from(Resolution::Initialise, self.chain.head(), &Held::none(), members);
+        self.plan_from(Resolution::Initialise, self.chain.head(), &Held::none(), members, None);
     }
 
-    fn plan_from(&mut self, resolve: Resolution, version: Version, held: &Held, members: &Members) {
+    fn plan_from(
+        &mut self,
+        resolve: Resolution,
+        version: Version,
+        held: &Held,
+        members: &Members,
+        undecided: Option<String>,
+    ) {
         let (job, table) = (&self.setup.job, &self.setup.table);
         let leaving = self.nodes.leaving();
         let planned = match make_plan(job, table, members, &leaving, held) {
@@ -289,6 +295,7 @@ impl Engine {
             self.fail(format!("the planner made a plan that does not hold: {violation}"));
             return;
         }
+        self.redo(undecided);
         let (generation, plan) = (self.generation, Arc::new(planned.plan));
         self.decided(format!("plan {generation}: {}", planned.reason));
         self.warn_if_short(&plan, members.len());

@@ -77,16 +77,26 @@ impl Engine {
         self.note(Happening::StepSkipped { step: entry.step, node, reason });
     }
 
+    /// What the last steps in a row were skipped for: a step that was, is in their records.
+    fn why_skipped(&self) -> &'static str {
+        match self.chain.skipped_without_tokens() {
+            0 => "a gradient or the loss of each was not finite",
+            empty if empty == self.chain.skipped() => "no token of any of them enters the loss",
+            _ => "a gradient or the loss was not finite, or no token entered the loss",
+        }
+    }
+
     /// Fails the job if as many steps in a row as it allows were skipped. Says whether it did.
     pub(super) fn fail_if_diverged(&mut self) -> bool {
         let (train, run, step) = (&self.setup.job.spec.train, self.chain.skipped(), self.chain.head().step);
         let Some(most) = train.max_skips.filter(|most| u64::from(*most) <= run) else { return false };
+        let why = self.why_skipped();
         let last = match self.tally.loss() {
             Some((at, loss)) => format!("the last loss was {loss:.4} at step {at}"),
             None => "no step ever had a finite loss".to_owned(),
         };
         let reason = format!(
-            "diverged: steps {}..={step} were skipped, a gradient or the loss of each was not finite \
+            "diverged: steps {}..={step} were skipped, {why} \
              (train.max_skips = {most}); {last}; submit it anew with a lower train.learning_rate (now {:e}), more \
              train.warmup_steps (now {}) or a lower train.clip, or look at the data of those steps",
             step + 1 - run,

@@ -15,7 +15,9 @@ impl Engine {
     pub(super) fn stalled(&mut self, owed: Awaited) {
         let Awaited { what, from, patience, .. } = owed;
         let who = if from.is_empty() { "though all have reported".into() } else { unheard(&from, "not reported") };
-        let reason = format!("no progress for {} in {what}: {who}", seconds(patience));
+        let what = format!("{what}: {who}");
+        let reason = format!("no progress for {} in {what}", seconds(patience));
+        self.note(Happening::Stalled { what, waited: patience });
         self.give_another_try(from, patience, &reason);
     }
 

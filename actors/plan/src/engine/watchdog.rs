@@ -90,6 +90,12 @@ impl Watchdog {
         self.forgive();
     }
 
+    /// A fence found that a step is decided: whatever stood still, the job did not.
+    pub(super) fn progressed(&mut self, now: Millis) {
+        self.completed(now);
+        self.asked = None;
+    }
+
     /// Attempts are counted from here on.
     pub(super) fn forgive(&mut self) {
         self.stalls = 0;

@@ -133,7 +133,7 @@ impl World {
             }
             Record::Happened(Happening::NodeJoined { node }) => self.judge.node_back(*node),
             Record::Restored { generation, piece, node } => self.judge_restored(*generation, *piece, *node),
-            Record::Happened(Happening::Decided { reason }) => self.judge_decision(reason),
+            Record::Happened(Happening::Stalled { what, waited }) => self.judge_stall(what, *waited),
             Record::Evaluated { .. } | Record::Ordered(_) | Record::State(_) | Record::Happened(_) => {}
         }
         self.coordinator.journal.push(record);

@@ -70,6 +70,7 @@ impl World {
     pub(super) fn device_goes_on(&mut self, node: NodeId) {
         let Some(hung) = self.nodes.get_mut(&node).and_then(|actor| actor.hung.take()) else { return };
         self.trace(|| format!("the device of {node} goes on"));
+        self.judge.last_hung = Some(self.now);
         for coming in hung.waiting {
             self.queue.push(self.now, coming);
         }

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::actor::Life;
-use super::faults::Fault;
 use super::model::leaf;
-use super::world::{World, offer};
+use super::world::{MILLI, World, offer};
 use crate::digest::{PieceLeaves, assemble};
 use crate::engine::{LossCause, RedundancyState, State};
 use crate::holder::SlotId;
@@ -66,12 +65,23 @@ pub(super) struct Judge {
     /// Steps after this one were known to a coordinator that died before they were on disk.
     doubtful_after: Option<u64>,
     lost_steps: u64,
+    /// When a device was last seen to hang, of those that do so no more.
+    pub last_hung: Option<u64>,
 }
 
 impl Judge {
     pub(super) fn new(redundancy: u32) -> Self {
         let (lost, records) = (BTreeSet::new(), BTreeMap::new());
-        Self { finding: None, redundancy, losses: u32::MAX / 2, lost, records, doubtful_after: None, lost_steps: 0 }
+        Self {
+            finding: None,
+            redundancy,
+            losses: u32::MAX / 2,
+            lost,
+            records,
+            doubtful_after: None,
+            lost_steps: 0,
+            last_hung: None,
+        }
     }
 
     /// A node, or part of what it holds, is gone.
@@ -209,12 +219,13 @@ impl World {
         }
     }
 
-    /// The watchdog is there for what hangs. Where nothing hung, everybody comes to hear what they wait for, or that they wait
-    /// in vain.
-    pub(super) fn judge_decision(&mut self, reason: &str) {
-        let hung = self.outcome.hits.keys().any(|(fault, _)| *fault == Fault::DeviceHang);
-        if reason.contains(": no progress for ") && !hung {
-            self.accuse(Oracle::Liveness, format!("nothing hangs, and yet: {reason}"));
+    /// The watchdog is there for what hangs. Where nothing hung for all the time it waited, everybody comes to hear what they wait
+    /// for, or that they wait in vain.
+    pub(super) fn judge_stall(&mut self, what: &str, waited: u64) {
+        let hangs = self.nodes.values().any(|actor| actor.hung.is_some());
+        let hung = self.judge.last_hung.is_some_and(|until| until + waited * MILLI >= self.now);
+        if !hangs && !hung {
+            self.accuse(Oracle::Liveness, format!("nothing hangs, and yet: no progress for {waited} ms in {what}"));
         }
     }
 

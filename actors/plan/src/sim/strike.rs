@@ -96,6 +96,9 @@ impl World {
         }
         actor.life = Life::Dead { cut, late };
         let known = std::mem::take(&mut actor.known);
+        if actor.hung.take().is_some() {
+            self.judge.last_hung = Some(self.now);
+        }
         actor.slots.clear();
         self.judge.harm(node);
         if known {

@@ -86,7 +86,7 @@ fn happenings() -> Vec<Sample<Happening>> {
     let (all, name) = variants!(Happening: Submitted = "submitted", NodeJoined = "node_joined", NodeLost = "node_lost",
         Decided = "decided", Resolved = "resolved", Started = "started", RedundancyFull = "redundancy_full",
         StepsLost = "steps_lost", Evaluated = "evaluated", Persisted = "persisted", StageFailed = "stage_failed", Warning = "warning",
-        Ordered = "ordered", Ended = "ended", StepSkipped = "step_skipped");
+        Ordered = "ordered", Ended = "ended", StepSkipped = "step_skipped", Stalled = "stalled");
     let samples = vec![
         Happening::Submitted,
         Happening::NodeJoined { node },
@@ -96,6 +96,7 @@ fn happenings() -> Vec<Sample<Happening>> {
         Happening::NodeLost { node, cause: LossCause::Evicted },
         Happening::NodeLost { node, cause: LossCause::Left },
         Happening::NodeLost { node, cause: LossCause::Stalled },
+        Happening::NodeLost { node, cause: LossCause::Mute },
         Happening::Decided { reason: reason() },
         Happening::Resolved { step: 7, committed: true, reason: reason() },
         Happening::Started { step: 7, plan: "pipeline 2 x data 2".to_owned() },
@@ -108,6 +109,7 @@ fn happenings() -> Vec<Sample<Happening>> {
         Happening::Ordered { order: "pause".to_owned() },
         Happening::Ended { reason: reason() },
         Happening::StepSkipped { step: 7, node: Some(node), reason: reason() },
+        Happening::Stalled { what: reason(), waited: 30_000 },
     ];
     named("", all, name, samples)
 }
