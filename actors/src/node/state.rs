@@ -111,10 +111,12 @@ impl NodeState {
     }
 
     fn end(&self, end: NodeEnd) {
-        tracing::info!(name = self.config.name, ?end, "worker ends");
         self.end.send_if_modified(|ended| {
             let first = ended.is_none();
-            ended.get_or_insert(end);
+            if first {
+                tracing::info!(name = self.config.name, ?end, "worker ends");
+                *ended = Some(end);
+            }
             first
         });
     }
