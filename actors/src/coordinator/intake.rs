@@ -76,14 +76,7 @@ impl Intake {
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let (tokens, of_tokens) = self.reading.0.progress();
         let idle = self.reading.0.idle();
-        let mut reason = format!("its data is being read: {tokens} of {of_tokens} tokens");
-        if idle >= STILL {
-            reason = format!(
-                "{reason}, and none for {} s: look whether {} can be read, or `shoalctl cancel {id}`",
-                idle.as_secs(),
-                self.job.spec.data.path.display()
-            );
-        }
+        let reason = progress(id, &self.job.spec, (tokens, of_tokens), idle);
         api::JobStatus {
             reason: Some(reason),
             reading: Some(api::DataReading { tokens, of_tokens, idle_seconds: idle.as_secs() }),
@@ -245,6 +238,16 @@ impl Coordinator {
     }
 }
 
+/// How far the reading of a job's data is, in words.
+fn progress(id: JobId, spec: &JobSpec, (tokens, of_tokens): (u64, u64), idle: Duration) -> String {
+    let read = format!("its data is being read: {tokens} of {of_tokens} tokens");
+    if idle < STILL {
+        return read;
+    }
+    let (path, seconds) = (spec.data.path.display(), idle.as_secs());
+    format!("{read}, and none for {seconds} s: look whether {path} can be read, or `shoalctl cancel {id}`")
+}
+
 /// Whether a plan for it exists on the present nodes. With no node present nothing can be said, and the job waits.
 fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
     if offers.is_empty() {
@@ -253,4 +256,22 @@ fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
     let members: BTreeMap<NodeId, Offer> = offers.iter().cloned().collect();
     let table = ModelTable::of(&job.spec.model);
     planner::make_plan(job, &table, &members, &BTreeSet::new(), &Held::none()).map(|_| ()).map_err(RequestError::Layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_stands_still_is_named_with_the_time() {
+        let spec = shoal_config::preset("tiny", std::path::Path::new("/data/text.txt")).expect("a preset");
+        let said = |seconds| progress(JobId(3), &spec, (5, 90), Duration::from_secs(seconds));
+        assert_eq!(said(2), "its data is being read: 5 of 90 tokens");
+        let still = said(61);
+        assert!(
+            still.starts_with("its data is being read: 5 of 90 tokens, and none for 61 s: look whether "),
+            "{still}"
+        );
+        assert!(still.contains("/data/text.txt") && still.ends_with("`shoalctl cancel j3`"), "{still}");
+    }
 }

@@ -101,6 +101,26 @@ fn the_coordinator_is_killed_and_comes_back() {
     assert_unharmed(&cluster, &job, &want);
 }
 
+/// Nobody is there to see the worker die; the next coordinator finds out at once, instead of waiting for its return.
+#[test]
+fn the_coordinator_and_a_worker_are_killed_together() {
+    let cluster = cluster(2);
+    let file = JobFile { data: 1, ..long() };
+    let want = undisturbed(&cluster, &file);
+    let job = cluster.submit(&file.write(cluster.path(), "together"));
+    cluster.wait(&job, "step=15");
+    cluster.wait(&job, "redundancy=full");
+    let worker = cluster.nodes().swap_remove(1).pid;
+    cluster.signal(cluster.coordinator_pid(), Signal::KILL);
+    cluster.signal(worker, Signal::KILL);
+    wait::until("the coordinator to answer again", Duration::from_secs(30), || {
+        cluster.run(&["status", &job]).status.success().then_some(())
+    });
+    assert_unharmed(&cluster, &job, &want);
+    let lost: Vec<_> = cluster.events(&job).into_iter().filter(|e| e.kind == "node_lost").collect();
+    assert!(lost.len() == 1 && lost[0].reason.contains("its process died"), "{lost:#?}");
+}
+
 #[test]
 fn pause_resume_and_a_digest_on_the_way() {
     let cluster = cluster(2);
