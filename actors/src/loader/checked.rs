@@ -12,6 +12,9 @@ use super::actor::Split;
 use super::files::Stamp;
 use super::{Corpus, DataError};
 
+/// Readings of files that are touched again and again, before they are refused.
+const MOST_READINGS: u32 = 4;
+
 /// A corpus with the stamps under which it was found to be what was submitted.
 #[derive(Debug)]
 pub(super) struct Checked {
@@ -34,7 +37,7 @@ impl Checked {
     /// Tokens of windows, one list for each list of windows.
     ///
     /// # Errors
-    /// A file cannot be read, or was changed since the job was submitted.
+    /// A file cannot be read, was changed since the job was submitted, or is touched again and again.
     pub(super) fn read(
         &self,
         job: &Job,
@@ -42,7 +45,7 @@ impl Checked {
         windows: &[Vec<Range<u64>>],
     ) -> Result<Vec<Vec<u16>>, DataError> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
+        for _ in 0..MOST_READINGS {
             let tokens = self.tokens(split, windows);
             let now = self.corpus.stamps()?;
             if now == *stamps {
@@ -53,6 +56,7 @@ impl Checked {
             self.corpus.verify(&job.data)?;
             *stamps = now;
         }
+        Err(DataError::Restless { readings: MOST_READINGS })
     }
 
     fn tokens(&self, split: Split, windows: &[Vec<Range<u64>>]) -> Result<Vec<Vec<u16>>, DataError> {

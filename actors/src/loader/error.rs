@@ -72,6 +72,14 @@ pub enum DataError {
     /// Whoever wanted it does not any more.
     #[error("reading the data was stopped")]
     Stopped,
+    /// Somebody touches the files all the time.
+    #[error(
+        "the data files were touched during each of {readings} readings; let nobody write to them while a job trains on them"
+    )]
+    Restless {
+        /// Readings in a row during which a file's stamp changed.
+        readings: u32,
+    },
     /// Not what was submitted.
     #[error(
         "the data here has {} + {} tokens with digest {}, the job was submitted with {} + {} and digest {}; copy the \

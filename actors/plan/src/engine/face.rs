@@ -36,7 +36,7 @@ pub struct Timing {
     /// For a member's answer to a fence; then the others go on without it until it speaks again. Twice as long for one that
     /// came back so, and so on.
     pub answer: u64,
-    /// For members to be ready; then it is tried again, and whoever is to blame evicted.
+    /// For the next member to be ready, beside the time for the bytes of the whole state; then it is tried again, and whoever is to blame evicted.
     pub deploy: u64,
     /// Without progress in a step, a validation pass, hashing or writing, or a fill, at least; then it is tried again, and
     /// whoever is to blame evicted. Every attempt in vain doubles this and the next three.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::face::{Offer, Order, Record};
+use super::face::{Command, Millis, Offer, Order, Record};
 use super::phase::{Deploying, Deployment, Phase, Shadow, Standing};
 use super::skips::Found;
 use super::{Engine, Happening};
@@ -344,8 +344,13 @@ impl Engine {
 
     pub(super) fn ready(&mut self, node: NodeId) {
         let early = self.rules.breaks(Breach::StartBeforeAllReady);
+        let until = Millis(self.now.0 + self.patience_to_deploy());
         let Phase::Deploying(deploying) = &mut self.phase else { return };
-        deploying.ready.insert(node);
+        if deploying.ready.insert(node) && deploying.until < until {
+            deploying.until = until;
+            self.out.push(Command::WakeAt(until));
+        }
+        let Phase::Deploying(deploying) = &self.phase else { return };
         if early || deploying.deployment.members.iter().all(|member| deploying.ready.contains(member)) {
             self.start();
         }

@@ -233,13 +233,17 @@ impl Engine {
     }
 
     fn patience_for_state(&self) -> u64 {
-        let bytes = 12 * self.setup.table.blocks.iter().map(|block| block.len).sum::<u64>();
-        self.patience(1).max(self.doubled(self.setup.timing.first_step)) + bytes / SLOWEST
+        self.patience(1).max(self.doubled(self.setup.timing.first_step)) + self.time_for_all_bytes()
     }
 
-    /// How long members may take to be ready.
+    /// How long the whole state, weights and both moments, may take through one node.
+    fn time_for_all_bytes(&self) -> u64 {
+        12 * self.setup.table.blocks.iter().map(|block| block.len).sum::<u64>() / SLOWEST
+    }
+
+    /// How long members may take until the next of them is ready: it may have the whole state to fetch.
     pub(super) fn patience_to_deploy(&self) -> u64 {
-        self.doubled(self.setup.timing.deploy)
+        self.doubled(self.setup.timing.deploy) + self.time_for_all_bytes()
     }
 
     fn doubled(&self, patience: u64) -> u64 {

@@ -11,6 +11,7 @@
 //! > settle          deliver until all is quiet     > restart            the coordinator, from what is on disk
 //! > full n2, room n2  its disk is full; has room     > spoil n2           its data is not what was submitted
 //! > silence n2, speak n2  what it says to the engine is held back; all of it arrives
+//! > forge n2          what it holds is from a fork of the ledger
 //! > alone             no shadows are asked for       > free n2            its device works again, what it had is gone
 //! ```
 
@@ -28,9 +29,10 @@ use crate::blocks::ModelTable;
 use crate::engine::{Command, Engine, Event, Happening, LossCause, Millis, Order, Record, Setup, Timing};
 use crate::fixture;
 use crate::holder::{Holder, HolderEvent, SlotId};
-use crate::ids::{BlockId, Generation, NodeId};
+use crate::ids::{BlockId, Digest, Generation, NodeId};
 use crate::job::Job;
 use crate::layout::Plan;
+use crate::ledger::Version;
 use crate::protocol::{FromNode, PersistMode, ToNode};
 use crate::space::Interval;
 
@@ -222,6 +224,10 @@ impl Stage {
                 let id = node(rest);
                 let unsaid = self.nodes.get_mut(&id).expect("a node").unsaid.take().unwrap_or_default();
                 self.wires.extend(unsaid.into_iter().map(|message| Wire::FromNode(id, message)));
+            }
+            "forge" => {
+                let version = Version { step: self.engine.version().step, chain: Digest([0xF0; 32]) };
+                self.nodes.get_mut(&node(rest)).expect("a node").holder.forge(version);
             }
             "free" => self.nodes.get_mut(&node(rest)).expect("a node").hung = None,
             "hang" => self.nodes.get_mut(&node(rest)).expect("a node").hung = Some(self.now),
