@@ -128,7 +128,8 @@ impl Cluster {
 
     /// Waits, e.g. `until = "step=5"`.
     pub fn wait(&self, job: &str, until: &str) {
-        self.ok(&["wait", job, "--until", until, "--timeout", "120s"]);
+        // Two cores may be busy with other tests, and whatever hangs has thirty seconds of its own before it is noticed.
+        self.ok(&["wait", job, "--until", until, "--timeout", "300s"]);
     }
 
     /// Digest of the state at `done`.
