@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
 use crate::spec::{Auto, DataFormat, Gpt2Spec, JobSpec, LrShape, ModelSpec, Validation};
@@ -39,7 +40,12 @@ impl JobSpec {
                 within(key, value, 1..=most)?;
             }
         }
-        within("elastic.redundancy", self.elastic.redundancy, limits::REDUNDANCY)
+        within("elastic.redundancy", self.elastic.redundancy, limits::REDUNDANCY)?;
+        absolute("data.path", &self.data.path)?;
+        match &self.data.validation {
+            Validation::Path(path) => absolute("data.validation", path),
+            Validation::Tail { .. } => Ok(()),
+        }
     }
 
     fn check_model(&self) -> Result<(), SpecError> {
@@ -111,6 +117,15 @@ fn within(key: &'static str, found: impl Into<u64>, allowed: RangeInclusive<u64>
     hold(key, found, allowed.contains(&found), &limits::whole(&allowed))
 }
 
+fn absolute(key: &'static str, found: &Path) -> Result<(), SpecError> {
+    hold(
+        key,
+        found.display(),
+        found.is_absolute(),
+        "an absolute path, since every node opens it wherever it was started",
+    )
+}
+
 /// Zero, subnormal, infinite and not-a-number are refused.
 fn positive(key: &'static str, found: f32) -> Result<(), SpecError> {
     hold(key, found, limits::is_positive(f64::from(found)), POSITIVE)
@@ -122,8 +137,6 @@ fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn good() -> JobSpec {
@@ -148,7 +161,7 @@ mod tests {
             let ModelSpec::Gpt2(model) = &mut spec.model;
             model
         }
-        let cases: [(&str, Break); 21] = [
+        let cases: [(&str, Break); 23] = [
             ("model.layers", |s| model(s).layers = 0),
             ("model.layers", |s| model(s).layers = u32::MAX),
             ("model.heads", |s| model(s).heads = 0),
@@ -168,6 +181,8 @@ mod tests {
             ("train.clip", |s| s.train.clip = Some(0.0)),
             ("train.max_skips", |s| s.train.max_skips = Some(0)),
             ("data.validation", |s| s.data.validation = Validation::Tail { fraction: 0.0 }),
+            ("data.path", |s| s.data.path = "a".into()),
+            ("data.validation", |s| s.data.validation = Validation::Path("../a".into())),
             ("parallel.data", |s| s.parallel.data = Auto::Set(9)),
             ("elastic.redundancy", |s| s.elastic.redundancy = 16),
         ];

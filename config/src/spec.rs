@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// What people call the job.
     pub name: String,
@@ -25,6 +26,7 @@ pub struct JobSpec {
 
 /// The network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum ModelSpec {
     /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention, tied head.
     Gpt2(Gpt2Spec),
@@ -32,6 +34,7 @@ pub enum ModelSpec {
 
 /// Sizes of a GPT-2 network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gpt2Spec {
     /// Transformer layers.
     pub layers: u32,
@@ -53,6 +56,7 @@ pub struct Gpt2Spec {
 
 /// Where tokens come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DataSpec {
     /// File format.
     pub format: DataFormat,
@@ -64,6 +68,7 @@ pub struct DataSpec {
 
 /// Token file formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum DataFormat {
     /// UTF-8 text as bytes, one token a byte.
     Text,
@@ -75,6 +80,7 @@ pub enum DataFormat {
 
 /// Which tokens validate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Validation {
     /// The last `fraction` of the tokens, 0 for none.
     Tail {
@@ -87,6 +93,7 @@ pub enum Validation {
 
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TrainSpec {
     /// Optimizer steps.
     pub steps: u64,
@@ -108,6 +115,7 @@ pub struct TrainSpec {
 
 /// When and how much to validate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EvalSpec {
     /// Steps between passes.
     pub every: u64,
@@ -117,6 +125,7 @@ pub struct EvalSpec {
 
 /// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization").
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AdamWSpec {
     /// First-moment decay.
     pub beta1: f32,
@@ -130,6 +139,7 @@ pub struct AdamWSpec {
 
 /// Learning rate over steps: linear warm-up to the peak, then a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LrSpec {
     /// Peak learning rate.
     pub peak: f64,
@@ -143,6 +153,7 @@ pub struct LrSpec {
 
 /// How the learning rate goes on after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum LrShape {
     /// Half a cosine down to the floor.
     Cosine,
@@ -161,6 +172,7 @@ pub enum LrShape {
 
 /// How the work is laid out. Only `virtual_replicas` enters bits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ParallelSpec {
     /// Pipeline stages.
     pub pipeline: Auto<u32>,
@@ -176,6 +188,7 @@ pub struct ParallelSpec {
 
 /// A choice the planner may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Auto<T> {
     /// The planner chooses.
     Auto,
@@ -185,6 +198,7 @@ pub enum Auto<T> {
 
 /// Pipeline schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Schedule {
     /// All forwards, then all backwards (Huang et al., GPipe).
     GPipe,
@@ -194,6 +208,7 @@ pub enum Schedule {
 
 /// What happens when nodes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ElasticSpec {
     /// Shadows (r) of every interval, on nodes other than its owner.
     pub redundancy: u32,
@@ -203,6 +218,7 @@ pub struct ElasticSpec {
 
 /// What to do when an interval has no holder left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum OnLoss {
     /// Say which steps are lost and go on from the newest durable state (the initial one if there is none).
     Rollback,

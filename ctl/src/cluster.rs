@@ -5,6 +5,7 @@ pub mod identity;
 pub mod process;
 pub mod start;
 pub mod stop;
+mod stopped;
 
 pub use dir::{CLAIM, LocalCluster, Started};
 pub use start::{Raised, Wanted, raise};

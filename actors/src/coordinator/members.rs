@@ -95,10 +95,11 @@ impl Members {
         !self.gone.contains(&node) && self.nodes.get(&node).is_none_or(Member::is_living)
     }
 
-    /// The living node of this name, or with this id as its name.
+    /// The living node of this name, or with this id as its name. A name that came back is the newer process: one that has
+    /// just died may still count as living.
     pub(super) fn find(&self, name: &str) -> Option<NodeId> {
-        let mut living = self.nodes.iter().filter(|(_, member)| member.is_living());
-        living.find(|(node, m)| m.introduction.name == name || node.to_string() == name).map(|(node, _)| *node)
+        let mut newest = self.nodes.iter().rev().filter(|(_, member)| member.is_living());
+        newest.find(|(node, m)| m.introduction.name == name || node.to_string() == name).map(|(node, _)| *node)
     }
 
     /// A link to `node` is up and this is what it says of itself.

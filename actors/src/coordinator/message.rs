@@ -134,6 +134,8 @@ pub enum Read {
     Ledger(JobId, u64, Reply<Vec<LedgerLine>>),
     /// The version after this committed step, or the newest.
     Version(JobId, Option<u64>, Reply<Version>),
+    /// Names of the nodes that the job's last plan gave pieces to and that have no link, under whatever id.
+    AbsentHolders(JobId, Reply<Vec<String>>),
     /// A question to workers; those that answer in time.
     Ask(To, Question, Reply<Vec<NodeAnswer>>),
 }

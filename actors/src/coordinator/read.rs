@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shoal_plan::ids::{Generation, JobId};
+use shoal_plan::ids::{Generation, JobId, NodeId};
 use shoal_plan::ledger::Version;
 use shoal_wire::api::{EventLine, JobStatus};
 use shoal_wire::control::{Question, ToWorker};
@@ -48,6 +48,7 @@ impl Coordinator {
                 drop(reply.send(if self.intake.contains_key(&id) { Ok(Vec::new()) } else { answer }));
             }
             Read::Version(id, step, reply) => drop(reply.send(self.version(id, step))),
+            Read::AbsentHolders(id, reply) => drop(reply.send(self.absent_holders(id))),
             Read::Ask(to, question, reply) => self.ask(to, question, reply),
         }
     }
@@ -89,6 +90,15 @@ impl Coordinator {
             return Ok(Version { step, chain: job.job.genesis() });
         }
         job.log.version(step).ok_or(RequestError::NoStep { job: id, step })
+    }
+
+    fn absent_holders(&self, id: JobId) -> Result<Vec<String>, RequestError> {
+        let here: BTreeSet<String> = self.members.linked().into_iter().map(|node| self.name(node)).collect();
+        let pieces = self.job(id)?.engine.plan().into_iter().flat_map(|plan| &plan.pieces);
+        let holders: BTreeSet<NodeId> =
+            pieces.flat_map(|piece| std::iter::once(piece.owner).chain(piece.shadows.iter().copied())).collect();
+        let names: BTreeSet<String> = holders.into_iter().map(|node| self.name(node)).collect();
+        Ok(names.difference(&here).cloned().collect())
     }
 
     fn ask(&mut self, to: To, question: Question, reply: Reply<Vec<NodeAnswer>>) {

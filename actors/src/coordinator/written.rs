@@ -20,10 +20,7 @@ pub struct Catalogue {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogueError {
     /// Nobody reachable has written some elements.
-    #[error(
-        "elements from {at} of {kind} of block {block} at step {step} are written on no node that is here; \
-         start the node that has them, or write the state again"
-    )]
+    #[error("elements from {at} of {kind} of block {block} at step {step} are written on no node that is here")]
     Missing {
         /// At this step.
         step: u64,

@@ -277,6 +277,7 @@ pub struct TrafficLine {
 
 /// Body of `POST /v1/jobs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SubmitRequest {
     /// The job; its paths are absolute.
     pub spec: JobSpec,
@@ -297,7 +298,7 @@ pub struct SubmitAnswer {
 
 /// Body of `pause`, `digest` and `write`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct AtStep {
     /// Committed step to act at; the next commit if none.
     pub at: Option<u64>,
@@ -305,6 +306,7 @@ pub struct AtStep {
 
 /// Body of `chaos/panic-stage` and `chaos/hang-stage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OnNode {
     /// Name or id of the node.
     pub node: String,

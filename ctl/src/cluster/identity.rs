@@ -1,7 +1,7 @@
 //! Certificates of a cluster directory.
 
 use shoal_daemon::cluster::{COORDINATOR, ClusterDir};
-use shoal_daemon::pki::{ClusterCa, NODE_VALIDITY, PkiError};
+use shoal_daemon::pki::{ClusterCa, PkiError};
 
 use crate::failure::Failure;
 
@@ -18,13 +18,13 @@ pub fn make_cluster(dir: &ClusterDir) -> Result<String, Failure> {
     Ok(authority.name().to_string())
 }
 
-/// Makes a worker's certificate.
+/// Makes a worker's certificate if it is not there or has expired.
 ///
 /// # Errors
-/// If there is no authority in the directory, or a file cannot be written.
+/// If there is no authority in the directory, a file cannot be read or written, or what is there is another's.
 pub fn make_node(dir: &ClusterDir, name: &str) -> Result<(), Failure> {
     let authority = ClusterCa::load(&dir.ca()).map_err(refused)?;
-    authority.issue(name, &dir.node(name), NODE_VALIDITY).map_err(refused)?;
+    authority.keep(name, &dir.node(name)).map_err(refused)?;
     Ok(())
 }
 
@@ -36,6 +36,8 @@ fn refused(error: PkiError) -> Failure {
 mod tests {
     use std::fs;
     use std::time::{Duration, Instant};
+
+    use shoal_daemon::pki::NODE_VALIDITY;
 
     use super::*;
 

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use shoal_config::Bytes;
 use shoal_config::node::{self, NodeSpec};
-use shoal_wire::api::{NodeInfo, NodeState};
+use shoal_wire::api::{JobState, NodeInfo, NodeState};
 
 use super::dir::{COORDINATOR, LocalCluster, Started};
 use super::identity;
 use super::process;
+use super::stopped::{self, StoppedWorker};
 use crate::client::Client;
 use crate::failure::Failure;
 
@@ -71,10 +72,14 @@ pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Rais
     let (http, page) = client.addresses()?;
     let settings =
         gathered.found.iter().filter_map(|name| node::read(&dir.paths().node_file(name)).ok()).collect::<Vec<_>>();
+    let mut notes = notes(wanted, gathered.found.len(), &settings, &http);
+    let names: Vec<String> = gathered.nodes.iter().map(|node| node.node.clone()).collect();
+    let jobs = client.jobs()?.into_iter().filter(|job| job.state == JobState::Done).map(|job| job.job).collect();
+    notes.extend(stopped::left_behind(&stopped::stopped(dir, &names)?, &jobs, names.len()));
     Ok(Raised {
         dir: dir.paths().root().display().to_string(),
         coordinator_pid: coordinator.process.pid,
-        notes: notes(wanted, gathered.found.len(), &settings, &http),
+        notes,
         http,
         page,
         wanted: wanted.nodes,
@@ -109,8 +114,8 @@ fn gather(
         let watched: Vec<&Started> = std::iter::once(coordinator).chain(&started).collect();
         let present = wait(dir, &watched, give_up, "the coordinator does not answer", &mut nodes)?;
         let live = live(dir, &present)?;
-        for name in dir.fresh_names((wanted.nodes as usize).saturating_sub(live.len())) {
-            started.push(worker(dir, program, &name, wanted)?);
+        for spec in missing(dir, &live, wanted)? {
+            started.push(worker(dir, program, spec)?);
         }
         let names: Vec<String> = started.iter().map(|started| started.name.clone()).collect();
         let found: Vec<String> = live.into_iter().filter(|name| !names.contains(name)).collect();
@@ -122,8 +127,10 @@ fn gather(
             if before.iter().any(|started| !started.process.lives()) {
                 return Some(None);
             }
-            let nodes: Vec<NodeInfo> =
-                nodes()?.into_iter().filter(|node| expected.contains(&node.node.as_str())).collect();
+            // A name that came back may be listed as the process that had it before.
+            let is_earlier = |node: &NodeInfo| started.iter().any(|s| s.name == node.node && s.process.pid != node.pid);
+            let is_expected = |node: &NodeInfo| expected.contains(&node.node.as_str()) && !is_earlier(node);
+            let nodes: Vec<NodeInfo> = nodes()?.into_iter().filter(is_expected).collect();
             let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
             (ready == expected.len()).then_some(Some(nodes))
         })?;
@@ -190,16 +197,41 @@ fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Sta
     launch(dir, program, COORDINATOR, &arguments)
 }
 
-fn worker(dir: &LocalCluster, program: &Path, name: &str, wanted: &Wanted) -> Result<Started, Failure> {
-    dir.write_node(&NodeSpec {
-        name: name.to_owned(),
+/// Who is to be started: stopped workers as they were, then new ones like the newest of the others. What the operator says
+/// of memory and threads counts for all of them.
+fn missing(dir: &LocalCluster, live: &[String], wanted: &Wanted) -> Result<Vec<NodeSpec>, Failure> {
+    let count = (wanted.nodes as usize).saturating_sub(live.len());
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let returning: Vec<NodeSpec> =
+        stopped::stopped(dir, live)?.into_iter().take(count).map(|StoppedWorker { spec, .. }| spec).collect();
+    let living = live.iter().rev().filter_map(|name| node::read(&dir.paths().node_file(name)).ok());
+    let like = living.chain(returning.last().cloned()).next();
+    let new = dir.fresh_names(count - returning.len()).into_iter().map(|name| NodeSpec {
+        name,
         listen: ([127, 0, 0, 1], 0).into(),
         join: None,
-        memory: wanted.memory.unwrap_or(node::DEFAULT_MEMORY),
-        threads: wanted.threads.unwrap_or(1),
+        memory: like.as_ref().map_or(node::DEFAULT_MEMORY, |like| like.memory),
+        threads: like.as_ref().map_or(1, |like| like.threads),
         // Beside the file, wherever the directory is carried.
         data_dir: "data".into(),
-    })?;
+    });
+    let mut all: Vec<NodeSpec> = returning.iter().cloned().chain(new).collect();
+    for spec in &mut all {
+        spec.memory = wanted.memory.unwrap_or(spec.memory);
+        spec.threads = wanted.threads.unwrap_or(spec.threads);
+        // It was read as where it lies; written, it goes where the directory goes.
+        if let Ok(within) = spec.data_dir.strip_prefix(dir.paths().node(&spec.name)) {
+            spec.data_dir = within.to_owned();
+        }
+    }
+    Ok(all)
+}
+
+fn worker(dir: &LocalCluster, program: &Path, spec: NodeSpec) -> Result<Started, Failure> {
+    let name = spec.name.as_str();
+    dir.write_node(&spec)?;
     identity::make_node(dir.paths(), name)?;
     let arguments = [
         "daemon".into(),
@@ -225,19 +257,22 @@ fn launch(dir: &LocalCluster, program: &Path, name: &str, arguments: &[OsString]
 /// death yet, and one that has just begun does not know the living yet: they are on their way to it.
 fn live(dir: &LocalCluster, present: &[NodeInfo]) -> Result<Vec<String>, Failure> {
     let workers = dir.started()?.into_iter().filter(|started| started.name != COORDINATOR);
-    let ours: Vec<(String, bool)> = workers.map(|started| (started.name, started.process.lives())).collect();
+    let ours: Vec<(Started, bool)> = workers.map(|started| (started.clone(), started.process.lives())).collect();
     Ok(living(&ours, present))
 }
 
-/// `ours` are the workers we started, and whether their process lives.
-fn living(ours: &[(String, bool)], present: &[NodeInfo]) -> Vec<String> {
-    let is_dead = |name: &str| ours.iter().any(|(ours, lives)| ours == name && !lives);
+/// `ours` are the workers we started last under their names, and whether their process lives.
+fn living(ours: &[(Started, bool)], present: &[NodeInfo]) -> Vec<String> {
+    let is_process = |ours: &Started, node: &NodeInfo| ours.name == node.node && ours.process.pid == node.pid;
+    let is_dead = |node: &NodeInfo| {
+        ours.iter().any(|(ours, lives)| ours.name == node.node && !(*lives && is_process(ours, node)))
+    };
     let known = present.iter().filter(|node| match node.state {
-        NodeState::Ready | NodeState::Suspect => !is_dead(&node.node),
+        NodeState::Ready | NodeState::Suspect => !is_dead(node),
         NodeState::Draining | NodeState::Gone => false,
     });
-    let coming = ours.iter().filter(|(name, lives)| *lives && present.iter().all(|node| node.node != *name));
-    known.map(|node| &node.node).chain(coming.map(|(name, _)| name)).cloned().collect()
+    let coming = ours.iter().filter(|(ours, lives)| *lives && !present.iter().any(|node| is_process(ours, node)));
+    known.map(|node| &node.node).chain(coming.map(|(ours, _)| &ours.name)).cloned().collect()
 }
 
 /// Asks until there is an answer, the deadline passes, or one of `watched` ends.
@@ -264,108 +299,4 @@ fn wait<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::process::Signal;
-
-    use super::*;
-
-    #[test]
-    fn what_was_asked_for_and_not_done_is_said() {
-        let spec = |name: &str, memory, threads| NodeSpec {
-            name: name.to_owned(),
-            listen: ([127, 0, 0, 1], 0).into(),
-            join: None,
-            memory,
-            threads,
-            data_dir: "/data".into(),
-        };
-        let settings = [spec("w1", Bytes(2 << 30), 1), spec("w2", Bytes(1 << 30), 1)];
-        let silent = Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: LOOK };
-        assert_eq!(notes(&silent, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
-        let as_it_is = Wanted { threads: Some(1), http_port: Some(80), ..silent };
-        assert_eq!(notes(&as_it_is, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
-        let other = Wanted { nodes: 1, memory: Some(Bytes(1 << 30)), threads: Some(3), http_port: Some(81), ..silent };
-        let said = notes(&other, 2, &settings, "http://127.0.0.1:80");
-        for (note, words) in said.iter().zip([
-            "2 workers run and 1 were asked for: none was stopped",
-            "--memory 1GiB is not what w1 run with",
-            "--threads 3 is not what w1, w2 run with",
-            "--http-port 81 is not http://127.0.0.1:80",
-        ]) {
-            assert!(note.starts_with(words), "{note}");
-        }
-        assert_eq!(said.len(), 4);
-    }
-
-    fn node(name: &str, state: NodeState) -> NodeInfo {
-        NodeInfo {
-            node: name.to_owned(),
-            id: String::new(),
-            pid: 1,
-            role: vec!["worker".to_owned()],
-            address: "127.0.0.1:1".to_owned(),
-            state,
-            budget_bytes: 0,
-            used_bytes: 0,
-        }
-    }
-
-    /// A worker that answers as ready may be dying; whoever replaces it may be slow. One call sees to all of that.
-    #[test]
-    fn what_ends_meanwhile_is_replaced_under_the_same_claim_and_deadline() {
-        let temp = tempfile::tempdir().expect("temp dir");
-        let dir = LocalCluster::new(&temp.path().join("c")).expect("path");
-        let claim = dir.claim(Duration::ZERO).expect("claim");
-        identity::make_cluster(dir.paths()).expect("certificates");
-        // In place of a daemon, something that lives.
-        let program = temp.path().join("daemon");
-        std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("write");
-        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
-        let coordinator = launch(&dir, &program, COORDINATOR, &[]).expect("started");
-        let wanted =
-            Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: Duration::from_secs(60) };
-        let dying: Vec<Started> =
-            ["w1", "w2"].iter().map(|name| worker(&dir, &program, name, &wanted).expect("started")).collect();
-        let mut looks = 0;
-        let all_ready = || {
-            // First w1 and then w2 ends; what stands in for them is ready at once.
-            if let Some(next) = dying.get(looks / 2).filter(|_| looks % 2 == 1) {
-                next.process.signal(Signal::KILL);
-                assert_eq!(process::wait_for_end(&[next.process], Duration::from_secs(10)), []);
-            }
-            looks += 1;
-            let here = dir.started().expect("records").into_iter().filter(|started| started.name != COORDINATOR);
-            // The coordinator notices nothing yet: in its eyes everyone is ready but who has just been started.
-            let slow = |name: &str| looks < 5 && !["w1", "w2"].contains(&name);
-            Some(
-                here.map(|s| node(&s.name, if slow(&s.name) { NodeState::Suspect } else { NodeState::Ready }))
-                    .collect(),
-            )
-        };
-        // Both die while w3 is not ready yet.
-        let wanted = Wanted { nodes: 3, ..wanted };
-        let give_up = Instant::now() + wanted.timeout;
-        let gathered = gather(&dir, &coordinator, &program, &wanted, give_up, all_ready).expect("three workers");
-        assert_eq!(gathered.found, Vec::<String>::new());
-        assert_eq!(gathered.started, ["w3", "w4", "w5"]);
-        assert_eq!(gathered.nodes.len(), 3);
-        drop(claim);
-        super::super::stop::stop(&dir).expect("everything is stopped");
-    }
-
-    #[test]
-    fn a_worker_counts_while_its_process_lives_and_it_is_not_leaving() {
-        let ours: Vec<(String, bool)> = [("w1", true), ("w2", false), ("w3", true), ("w4", true)]
-            .map(|(name, lives)| (name.to_owned(), lives))
-            .into();
-        let present = [
-            node("w1", NodeState::Ready),
-            node("w2", NodeState::Ready),
-            node("w3", NodeState::Draining),
-            node("other", NodeState::Suspect),
-            node("old", NodeState::Gone),
-        ];
-        assert_eq!(living(&ours, &present), ["w1", "other", "w4"]);
-        assert_eq!(living(&ours, &[]), ["w1", "w3", "w4"], "a coordinator that has just begun knows nobody");
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! What goes wrong, as an answer.
 
+use std::fmt;
+
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -29,15 +31,20 @@ pub(super) enum Fault {
     #[error("{0}")]
     Malformed(String),
     /// Part of a written state is not there.
-    #[error(transparent)]
-    Written(#[from] CatalogueError),
+    #[error("{source}; {absent}")]
+    Written {
+        /// What is not.
+        source: CatalogueError,
+        /// Who may have it.
+        absent: Absent,
+    },
     /// The written pieces make no digest.
-    #[error(
-        "the written pieces that are here do not make up the state of step {step}; start the nodes that have the rest"
-    )]
+    #[error("the written pieces that are here do not make up the state of step {step}; {absent}")]
     Digest {
         /// Of this step.
         step: u64,
+        /// Who may have the rest.
+        absent: Absent,
         /// Why.
         #[source]
         source: DigestError,
@@ -98,6 +105,30 @@ pub(super) enum Fault {
     },
 }
 
+/// Nodes that had pieces and are not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Absent {
+    /// Their names, as far as they are known.
+    pub(super) names: Vec<String>,
+    /// How many nodes are here.
+    pub(super) here: usize,
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.names.is_empty() {
+            return f.write_str("start the nodes that have the rest");
+        }
+        write!(
+            f,
+            "{} had pieces of it and do not run; `shoalctl up --nodes {}` starts stopped workers of its machine again, those \
+             with written pieces first",
+            self.names.join(", "),
+            self.here + self.names.len()
+        )
+    }
+}
+
 impl Fault {
     fn word(&self) -> (StatusCode, &'static str) {
         match self {
@@ -115,7 +146,7 @@ impl Fault {
             Self::Token { .. } => (StatusCode::UNAUTHORIZED, "token"),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::Library { status, .. } => (*status, "malformed"),
-            Self::Written(CatalogueError::Missing { .. }) => (StatusCode::CONFLICT, "not_written"),
+            Self::Written { source: CatalogueError::Missing { .. }, .. } => (StatusCode::CONFLICT, "not_written"),
             Self::Digest { .. } | Self::Past { .. } => (StatusCode::CONFLICT, "not_written"),
             Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),
         }

@@ -55,7 +55,7 @@ async fn persist(app: &App, id: JobId, AtStep { at }: AtStep, mode: PersistMode)
     let status = app.read(|reply| Read::Status(id, reply)).await?;
     if matches!(status.state, JobState::Done) || at.is_some_and(|at| at < status.step) {
         let past = |fault| match (fault, at) {
-            (Fault::Written(_) | Fault::Digest { .. }, Some(at)) if at < status.step => {
+            (Fault::Written { .. } | Fault::Digest { .. }, Some(at)) if at < status.step => {
                 Fault::Past { job: id, at, step: status.step, steps: status.steps }
             }
             (fault, _) => fault,

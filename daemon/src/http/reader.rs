@@ -13,7 +13,7 @@ use shoal_wire::control::{Answer, Question};
 use tokio::time::{Instant, timeout_at};
 
 use super::App;
-use super::fault::Fault;
+use super::fault::{Absent, Fault};
 
 /// Elements of one answer: 4 MiB.
 const CHUNK_ELEMENTS: u64 = 1 << 20;
@@ -30,6 +30,8 @@ pub(super) struct StateReader {
     job: Arc<Job>,
     table: Arc<ModelTable>,
     catalogue: Arc<Catalogue>,
+    /// Who may have what is missing.
+    absent: Absent,
 }
 
 impl StateReader {
@@ -55,8 +57,10 @@ impl StateReader {
         let version = app.read(|reply| Read::Version(id, step, reply)).await?;
         let job = app.read(|reply| Read::Job(id, reply)).await?;
         let answers = app.question(To::All, Question::Manifest { job: id }).await?;
+        let names = app.read(|reply| Read::AbsentHolders(id, reply)).await?;
+        let absent = Absent { names, here: answers.len() };
         let table = Arc::new(ModelTable::of(&job.spec.model));
-        Ok(Self { app: app.clone(), id, job, table, catalogue: Arc::new(Catalogue::new(version, answers)) })
+        Ok(Self { app: app.clone(), id, job, table, absent, catalogue: Arc::new(Catalogue::new(version, answers)) })
     }
 
     pub(super) fn step(&self) -> u64 {
@@ -73,7 +77,12 @@ impl StateReader {
 
     /// Digest of the whole state.
     pub(super) fn digest(&self) -> Result<Digest, Fault> {
-        self.catalogue.digest(&self.table).map_err(|source| Fault::Digest { step: self.step(), source })
+        let absent = || self.absent.clone();
+        self.catalogue.digest(&self.table).map_err(|source| Fault::Digest {
+            step: self.step(),
+            absent: absent(),
+            source,
+        })
     }
 
     /// A block by its number, with its whole space.
@@ -89,7 +98,7 @@ impl StateReader {
 
     /// Whether all of it is there.
     pub(super) fn complete(&self, block: BlockId, kind: Kind, interval: Interval) -> Result<(), Fault> {
-        Ok(self.catalogue.complete(block, kind, interval)?)
+        self.catalogue.complete(block, kind, interval).map_err(|source| self.missing(source))
     }
 
     /// The first elements of an interval as little-endian f32: as many as fit one answer. Whoever has them is asked, one
@@ -112,6 +121,10 @@ impl StateReader {
                 }
             }
         }
-        Err(CatalogueError::Missing { step: self.step(), block, kind, at }.into())
+        Err(self.missing(CatalogueError::Missing { step: self.step(), block, kind, at }))
+    }
+
+    fn missing(&self, source: CatalogueError) -> Fault {
+        Fault::Written { source, absent: self.absent.clone() }
     }
 }

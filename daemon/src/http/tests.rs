@@ -37,6 +37,15 @@ async fn what_is_wrong_is_said_as_json() {
     model.layers = u32::MAX;
     let endless = serde_json::to_string(&SubmitRequest { spec: endless, again: false }).expect("JSON");
     let long = " ".repeat(3 << 20);
+    let good = serde_json::to_value(SubmitRequest { spec: spec(dir.path()), again: false }).expect("JSON");
+    let with = |pointer: &str, key: &str, value: Value| {
+        let mut body = good.clone();
+        body.pointer_mut(pointer).expect("a section")[key] = value;
+        body.to_string()
+    };
+    let unknown = with("/spec/train", "stepz", 3.into());
+    let beside = with("", "agian", true.into());
+    let relative = with("/spec/data", "path", "text.txt".into());
     let cases = [
         (
             Method::POST,
@@ -48,6 +57,24 @@ async fn what_is_wrong_is_said_as_json() {
         ),
         (Method::GET, "/v1/jobs/j7", "", StatusCode::NOT_FOUND, "no_job", "there is no job j7"),
         (Method::GET, "/v1/jobs/seven", "", StatusCode::BAD_REQUEST, "malformed", "`seven` is no job"),
+        (Method::POST, "/v1/jobs", &unknown, StatusCode::BAD_REQUEST, "malformed", "unknown field `stepz`"),
+        (Method::POST, "/v1/jobs", &beside, StatusCode::BAD_REQUEST, "malformed", "unknown field `agian`"),
+        (
+            Method::POST,
+            "/v1/jobs",
+            &relative,
+            StatusCode::BAD_REQUEST,
+            "malformed",
+            "`data.path` is text.txt; allowed: an absolute path",
+        ),
+        (
+            Method::POST,
+            "/v1/jobs/j7/pause",
+            r#"{"step": 3}"#,
+            StatusCode::BAD_REQUEST,
+            "malformed",
+            "unknown field `step`",
+        ),
         (Method::POST, "/v1/jobs", "{", StatusCode::BAD_REQUEST, "malformed", "the body is not what this takes"),
         (
             Method::POST,
