@@ -58,9 +58,11 @@ impl Global {
 pub enum Verb {
     /// Make a cluster's certificate authority, and certificates for its daemons.
     Init(Init),
-    /// Start a local cluster, or bring its live workers back to N. Nothing that runs is stopped or changed.
+    /// Start a local cluster, or bring its live workers back to N: stopped workers first, under their names, those with written
+    /// pieces before others. Nothing that runs is stopped or changed.
     Up(Up),
-    /// Stop what `up` started.
+    /// Stop the cluster: every worker that is joined to its coordinator, and what `up` started. There are no checkpoints yet:
+    /// a job that is not over loses its training state with the workers' memory, and starts again from step 0 at the next `up`.
     Down,
     /// List workers.
     Nodes,
@@ -137,10 +139,10 @@ pub struct Up {
     /// Live workers wanted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub nodes: u32,
-    /// What the arenas of a worker may hold, at least 16MiB [default: 2GiB]. Running workers keep what they have.
+    /// What the arenas of a worker may hold, at least 16MiB [default: what it had, or another worker of the cluster; else 2GiB]. Running workers keep what they have.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
-    /// Compute threads of a worker [default: 1]. Running workers keep what they have.
+    /// Compute threads of a worker [default: what it had, or another worker of the cluster; else 1]. Running workers keep what they have.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
     /// Port of the HTTP interface on loopback; 0 lets the system choose [default: 0]. A running coordinator keeps its own.
@@ -173,7 +175,7 @@ pub struct Wait {
     /// Id of the job, such as `j1`.
     #[arg(value_parser = job_id)]
     pub job: String,
-    /// `step=K`, `done`, `failed` or `redundancy=full`.
+    /// `step=K`, `done`, `failed`, `paused` or `redundancy=full`.
     #[arg(long, value_name = "CONDITION")]
     pub until: Condition,
     /// Give up after this long, with exit code 3.

@@ -3,4 +3,7 @@
 pub mod aside;
 pub mod hf;
 pub mod state;
+mod target;
 pub mod tensors;
+
+pub use target::Target;

@@ -53,6 +53,17 @@ impl PiecePlan {
 }
 
 impl Plan {
+    /// What is said of a plan for so many nodes that gives a piece fewer shadows than were asked for.
+    #[must_use]
+    pub fn shortfall(&self, want: u32, nodes: usize) -> Option<String> {
+        let have = self.pieces.iter().map(|piece| piece.shadows.len()).min().unwrap_or(0);
+        (have < want as usize).then(|| {
+            format!(
+                "redundancy {want} was asked for, {have} found room on {nodes} node(s): a loss may cost steps until nodes join"
+            )
+        })
+    }
+
     /// The pieces with their ids.
     pub fn pieces(&self) -> impl Iterator<Item = (PieceId, &PiecePlan)> {
         self.pieces.iter().enumerate().map(|(i, piece)| (PieceId(i as u32), piece))

@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shoal_config::Bytes;
+
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::{BlockId, NodeId, PieceId};
@@ -78,8 +80,10 @@ pub enum NoPlan {
     },
     /// No layout fits the nodes' memory.
     #[error(
-        "{asked} on {nodes} node(s): the leanest layout, {leanest}, takes {needed} bytes on a node that may hold \
-             {budget}; give nodes more memory, add nodes, or make micro_batch smaller"
+        "{asked} on {nodes} node(s): the leanest layout, {leanest}, takes {} on a node that may hold {}; give \
+             nodes more memory, add nodes, or make micro_batch smaller",
+        size(*.needed),
+        size(*.budget)
     )]
     Memory {
         /// As in the job file.
@@ -93,6 +97,11 @@ pub enum NoPlan {
         /// That node's budget.
         budget: u64,
     },
+}
+
+/// Bytes for people, and the very number.
+fn size(bytes: u64) -> String {
+    format!("{} ({bytes} bytes)", Bytes(bytes))
 }
 
 /// Makes the next plan. `members` are all nodes that take part, `draining` those of them that get nothing but may be

@@ -68,6 +68,17 @@ pub enum JobState {
     Cancelled,
 }
 
+impl JobState {
+    /// Whether nothing will ever happen to a job in this state.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::Cancelled => true,
+            Self::Queued | Self::Planning | Self::Training | Self::Recovering | Self::Paused | Self::Parked => false,
+        }
+    }
+}
+
 /// `status JOB`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {

@@ -12,6 +12,8 @@ pub enum Condition {
     Done,
     /// The job cannot go on.
     Failed,
+    /// The operator's order holds it.
+    Paused,
     /// Every interval has all its shadows.
     RedundancyFull,
 }
@@ -27,10 +29,11 @@ impl FromStr for Condition {
         match text {
             "done" => Ok(Self::Done),
             "failed" => Ok(Self::Failed),
+            "paused" => Ok(Self::Paused),
             "redundancy=full" => Ok(Self::RedundancyFull),
             other => step(other)
                 .map(Self::Step)
-                .ok_or_else(|| "allowed: step=K (K counted from 1), done, failed, redundancy=full".to_owned()),
+                .ok_or_else(|| "allowed: step=K (K counted from 1), done, failed, paused, redundancy=full".to_owned()),
         }
     }
 }
@@ -70,6 +73,7 @@ impl fmt::Display for Condition {
             Self::Step(step) => write!(f, "step={step}"),
             Self::Done => f.write_str("done"),
             Self::Failed => f.write_str("failed"),
+            Self::Paused => f.write_str("paused"),
             Self::RedundancyFull => f.write_str("redundancy=full"),
         }
     }

@@ -1,9 +1,11 @@
-//! `down`: ends what `up` started, and nothing else.
+//! `down`: asks the coordinator to end the cluster, every worker that is joined to it included, then ends what `up` started.
 
+use std::fmt;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde::Serialize;
+use shoal_wire::api::JobStatus;
 
 use super::dir::{CLAIM, COORDINATOR, LocalCluster, Started};
 use super::process::{Process, wait_for_end};
@@ -24,6 +26,37 @@ pub struct Stopped {
     pub stopped: Vec<String>,
     /// Had to be killed.
     pub killed: Vec<String>,
+    /// Jobs whose training state went with the memory of the workers.
+    pub lost: Vec<LostState>,
+}
+
+/// A job that was not over, and what of it was only in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostState {
+    /// Its id.
+    pub job: String,
+    /// Committed steps.
+    pub step: u64,
+    /// Steps in all.
+    pub steps: u64,
+}
+
+impl LostState {
+    fn of(status: JobStatus) -> Option<Self> {
+        let JobStatus { job, step, steps, state, .. } = status;
+        (!state.is_over() && step > 0).then_some(Self { job, step, steps })
+    }
+}
+
+impl fmt::Display for LostState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is at step {} of {}; its state was in the workers' memory and is gone: it starts again from step 0, or fails \
+             if its on_loss is halt",
+            self.job, self.step, self.steps
+        )
+    }
 }
 
 /// Asks the cluster to stop, then tells each living process that was started here, then kills what is left.
@@ -35,8 +68,14 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
     let mut left = processes(&started);
-    if living.iter().any(|started| started.name == COORDINATOR) && Client::new(dir.paths().root()).shutdown().is_ok() {
-        left = wait_for_end(&left, GRACE);
+    let mut lost = Vec::new();
+    if living.iter().any(|started| started.name == COORDINATOR) {
+        let client = Client::new(dir.paths().root());
+        // Asked before anything is stopped; a coordinator that does not answer cannot say.
+        lost = client.jobs().unwrap_or_default().into_iter().filter_map(LostState::of).collect();
+        if client.shutdown().is_ok() {
+            left = wait_for_end(&left, GRACE);
+        }
     }
     // A worker takes the first one as a wish to hand over what it holds, the second one as an order.
     for patience in [HAND_OVER, GRACE] {
@@ -50,7 +89,7 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let (killed, stopped): (Vec<&Started>, Vec<&Started>) =
         living.into_iter().partition(|started| left.contains(&started.process));
     let names = |list: Vec<&Started>| list.into_iter().map(|started| started.name.clone()).collect();
-    Ok(Stopped { stopped: names(stopped), killed: names(killed) })
+    Ok(Stopped { stopped: names(stopped), killed: names(killed), lost })
 }
 
 /// The living ones of what was started, and the respawner's child, which is not recorded and must not outlive its parent.
@@ -100,7 +139,7 @@ mod tests {
         drop(claim);
 
         let stopped = stop(&cluster).expect("stop");
-        assert_eq!(stopped, Stopped { stopped: vec!["w1".into()], killed: vec![] });
+        assert_eq!(stopped, Stopped { stopped: vec!["w1".into()], killed: vec![], lost: vec![] });
         assert!(!ours.lives() && stranger.lives());
         assert_eq!(cluster.started().expect("records"), []);
 

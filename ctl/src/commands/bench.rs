@@ -1,6 +1,7 @@
 //! `bench`: measurements of this machine.
 
 use std::path::Path;
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use shoal_config::JobSpec;
@@ -10,14 +11,25 @@ use shoal_daemon::bench::{self, KernelsReport, TrainReport};
 use super::Context;
 use crate::cli::Bench;
 use crate::failure::{Failure, Verdict};
-use crate::output::Show;
 use crate::output::table::{facts, table};
 use crate::output::units::rate;
+use crate::output::{Format, Show};
 
 pub(super) fn run(context: &Context, args: &Bench) -> Result<Verdict, Failure> {
     match args {
         Bench::Train { preset, threads } => {
-            let report = bench::train(&named(preset)?, *threads as usize).map_err(failed)?;
+            let spec = named(preset)?;
+            let progress = ProgressBar::new_spinner();
+            let doing = format!("training {preset} on {threads} thread(s) for at least 10 s");
+            if !progress.is_hidden() {
+                progress.set_message(doing);
+                progress.enable_steady_tick(Duration::from_secs(1));
+            } else if context.format == Format::Human {
+                eprintln!("shoalctl: {doing}");
+            }
+            let report = bench::train(&spec, *threads as usize).map_err(failed);
+            progress.finish_and_clear();
+            let report = report?;
             context.format.print(&report)?;
         }
         Bench::Kernels { preset, threads } => {
@@ -68,7 +80,12 @@ impl Show for KernelsReport {
                 ]
             }),
         );
-        format!("{head}\n\n{lines}")
+        let cached = if self.kernels.iter().any(|line| line.unit.starts_with("GB") && line.share > 1.0) {
+            "\na share above 100 % of memory means that caches hold the operands"
+        } else {
+            ""
+        };
+        format!("{head}\n\n{lines}{cached}")
     }
 }
 

@@ -1,9 +1,9 @@
-//! `down`: stop what `up` started.
+//! `down`: stop the cluster.
 
 use super::Context;
 use crate::cluster::{Stopped, stop};
 use crate::failure::{Failure, Verdict};
-use crate::output::Show;
+use crate::output::{Format, Show};
 
 pub(super) fn run(context: &Context) -> Result<Verdict, Failure> {
     if !context.dir.is_cluster() {
@@ -12,7 +12,11 @@ pub(super) fn run(context: &Context) -> Result<Verdict, Failure> {
             context.dir.paths().root().display()
         )));
     }
-    context.format.print(&stop(&context.dir)?)?;
+    let stopped = stop(&context.dir)?;
+    if context.format == Format::Human {
+        stopped.lost.iter().for_each(|lost| eprintln!("shoalctl: {lost}"));
+    }
+    context.format.print(&stopped)?;
     Ok(Verdict::True)
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Context;
 use crate::cli::Events;
-use crate::commands::wait::is_over;
 use crate::failure::{Failure, Verdict};
 
 /// Longest wait for one answer while following.
@@ -14,7 +13,7 @@ pub(super) fn run(context: &Context, args: &Events) -> Result<Verdict, Failure> 
     let mut after = args.after;
     loop {
         // Asked before the events: what an over job says last is in the answer after it.
-        let over = is_over(context.client.status(&args.job)?.state);
+        let over = context.client.status(&args.job)?.state.is_over();
         let wait = if args.follow && !over { POLL } else { Duration::ZERO };
         let lines = context.client.events(&args.job, after, wait)?;
         for line in &lines {

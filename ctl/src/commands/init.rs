@@ -14,6 +14,8 @@ struct Made {
     dir: String,
     cluster: String,
     nodes: Vec<String>,
+    /// Whether there was a cluster in the directory already.
+    existed: bool,
 }
 
 pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
@@ -29,6 +31,7 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
         )));
     }
     let _claim = context.dir.claim(CLAIM)?;
+    let existed = context.dir.is_cluster();
     let cluster = identity::make_cluster(context.dir.paths())?;
     for name in &args.nodes {
         context.dir.write_node(&NodeSpec {
@@ -43,12 +46,18 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
         identity::make_node(context.dir.paths(), name)?;
     }
     let dir = context.dir.paths().root().display().to_string();
-    context.format.print(&Made { dir, cluster, nodes: args.nodes.clone() })?;
+    context.format.print(&Made { dir, cluster, nodes: args.nodes.clone(), existed })?;
     Ok(Verdict::True)
 }
 
 impl Show for Made {
     fn show(&self) -> String {
+        if self.existed && self.nodes.is_empty() {
+            return format!(
+                "{} in {} was there already and no worker was named, so nothing changed; `shoalctl init --node NAME` adds one",
+                self.cluster, self.dir
+            );
+        }
         let nodes = if self.nodes.is_empty() { "the coordinator".to_owned() } else { self.nodes.join(", ") };
         format!("{} in {}: certificates for {nodes}", self.cluster, self.dir)
     }

@@ -24,6 +24,9 @@ pub(super) struct Drawn {
     parameters: u64,
     /// Why this layout.
     reason: String,
+    /// What the job asked for and this does not give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
     #[serde(flatten)]
     summary: Summary,
     #[serde(skip)]
@@ -50,6 +53,7 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
         job: job.spec.name.clone(),
         parameters: table.parameters(),
         reason: planned.reason,
+        warning: planned.plan.shortfall(job.spec.elastic.redundancy, members.len()),
         summary: draw::summary(&planned.plan, &job, &table, members),
         text: draw::text(&planned.plan, &job, &table, members),
     })
@@ -57,7 +61,8 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
 
 impl Show for Drawn {
     fn show(&self) -> String {
-        format!("{}: {} parameters\n{}\n\n{}", self.job, count(self.parameters), self.reason, self.text)
+        let warning = self.warning.as_ref().map_or_else(String::new, |warning| format!("\nwarning: {warning}"));
+        format!("{}: {} parameters\n{}{warning}\n\n{}", self.job, count(self.parameters), self.reason, self.text)
     }
 }
 
@@ -81,7 +86,7 @@ mod tests {
         let drawn = draw(demo(), &members(4, 2 << 30)).expect("a plan");
         let text = drawn.show();
         assert!(text.contains("pipeline 2 x data 2, 1f1b, 4 nodes"), "{text}");
-        assert!(text.contains("bubble"), "{text}");
+        assert!(text.contains("bubble") && !text.contains("warning"), "{text}");
         let json = serde_json::to_value(&drawn).expect("plain data");
         assert_eq!(
             (json["stages"].as_array().map(Vec::len), json["nodes"].as_array().map(Vec::len)),
@@ -91,8 +96,17 @@ mod tests {
     }
 
     #[test]
+    fn redundancy_that_finds_no_room_is_said_in_the_words_of_the_cluster() {
+        let drawn = draw(demo(), &members(1, 2 << 30)).expect("a plan");
+        let said =
+            "warning: redundancy 1 was asked for, 0 found room on 1 node(s): a loss may cost steps until nodes join\n";
+        assert!(drawn.show().contains(said), "{}", drawn.show());
+    }
+
+    #[test]
     fn a_model_that_does_not_fit_says_by_how_much() {
         let error = draw(demo(), &members(1, 1 << 20)).map(|drawn| drawn.text).expect_err("no room");
-        assert!(error.to_string().contains("give nodes more memory"), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("a node that may hold 1.0 MiB (1048576 bytes); give nodes more memory"), "{said}");
     }
 }

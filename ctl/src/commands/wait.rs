@@ -55,6 +55,7 @@ pub(super) fn prospect(condition: Condition, status: &JobStatus) -> Prospect {
         Condition::Step(step) => status.step >= step,
         Condition::Done => status.state == JobState::Done,
         Condition::Failed => status.state == JobState::Failed,
+        Condition::Paused => status.state == JobState::Paused,
         // Before the first plan nothing is held, so nothing can be fully held.
         Condition::RedundancyFull => {
             status.redundancy.state == RedundancyState::Full
@@ -69,24 +70,11 @@ pub(super) fn prospect(condition: Condition, status: &JobStatus) -> Prospect {
     {
         return Prospect::Never(format!("the job has {} steps", status.steps));
     }
-    if !is_over(status.state) {
+    if !status.state.is_over() {
         return Prospect::Open;
     }
     let reason = status.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
     Prospect::Never(format!("it is {} at step {}{reason}", crate::output::table::word(&status.state), status.step))
-}
-
-/// Whether nothing will ever happen to a job in this state.
-pub(super) fn is_over(state: JobState) -> bool {
-    match state {
-        JobState::Done | JobState::Failed | JobState::Cancelled => true,
-        JobState::Queued
-        | JobState::Planning
-        | JobState::Training
-        | JobState::Recovering
-        | JobState::Paused
-        | JobState::Parked => false,
-    }
 }
 
 #[cfg(test)]
@@ -133,6 +121,9 @@ mod tests {
             (Condition::Done, status(Cancelled, 3, Full), never("it is cancelled at step 3")),
             (Condition::Failed, status(Failed, 3, Full), Prospect::True),
             (Condition::Failed, status(Done, 10, Full), never("it is done at step 10")),
+            (Condition::Paused, status(Paused, 3, Full), Prospect::True),
+            (Condition::Paused, status(Training, 3, Full), Prospect::Open),
+            (Condition::Paused, status(Done, 10, Full), never("it is done at step 10")),
             (Condition::RedundancyFull, status(Planning, 0, Full), Prospect::Open),
             (Condition::RedundancyFull, status(Training, 0, Full), Prospect::True),
             (Condition::RedundancyFull, status(Training, 3, Restoring), Prospect::Open),

@@ -37,6 +37,8 @@ struct Why {
     #[serde(skip_serializing_if = "Option::is_none")]
     held_by: Option<EventLine>,
     because: Vec<EventLine>,
+    /// Older reasons that are not shown.
+    older: usize,
 }
 
 pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure> {
@@ -44,7 +46,8 @@ pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure>
     let mut because = context.client.all_events(&args.job)?;
     let held_by = held_by(status.state, &because);
     because.retain(|event| REASONS.contains(&event.kind.as_str()));
-    because.drain(..because.len().saturating_sub(MOST));
+    let older = because.len().saturating_sub(MOST);
+    because.drain(..older);
     context.format.print(&Why {
         job: status.job,
         state: status.state,
@@ -53,6 +56,7 @@ pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure>
         plan: status.plan,
         held_by,
         because,
+        older,
     })?;
     Ok(Verdict::True)
 }
@@ -74,7 +78,10 @@ impl Show for Why {
             )
         }));
         lines.extend(self.plan.as_ref().map(|plan| format!("plan: {plan}")));
-        lines.push("because:".to_owned());
+        lines.push(match self.older {
+            0 => "because:".to_owned(),
+            older => format!("because (newest {MOST}; {older} older: `shoalctl events {}` shows all):", self.job),
+        });
         lines.extend(self.because.iter().map(Show::show));
         lines.join("\n")
     }
@@ -110,7 +117,9 @@ mod tests {
             plan: None,
             held_by: held_by(JobState::Paused, &events),
             because: Vec::new(),
+            older: 7,
         };
+        assert!(why.show().contains("because (newest 20; 7 older: `shoalctl events j1` shows all):"), "{}", why.show());
         let said = "held by the operator's order of 2026-01-01T00:00:03.000Z: pause at step 3; `shoalctl resume j1`";
         assert!(why.show().contains(said), "{}", why.show());
     }

@@ -9,6 +9,9 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
+/// Begins the name of a file that is not complete.
+pub(super) const PART: &str = ".part-";
+
 /// A file that gets its name only when it is complete; dropped before, it leaves nothing.
 #[derive(Debug)]
 pub struct Aside {
@@ -25,7 +28,7 @@ impl Aside {
         fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
         let path = dir.join(name);
         let file = tempfile::Builder::new()
-            .prefix(".part-")
+            .prefix(PART)
             .permissions(Permissions::from_mode(0o644))
             .tempfile_in(dir)
             .map_err(Failure::file("create a file in", dir))?;

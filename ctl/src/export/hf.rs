@@ -1,5 +1,6 @@
 //! The form that `transformers` loads.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,12 @@ use crate::failure::Failure;
 
 /// Files of the form.
 const FILES: [&str; 2] = ["config.json", "model.safetensors"];
+
+/// Names of the files of this form.
+#[must_use]
+pub fn file_names() -> BTreeSet<String> {
+    FILES.map(str::to_owned).into()
+}
 
 /// Downloads the job's weights at a written step.
 ///

@@ -1,5 +1,6 @@
 //! The tensors that the digest is defined over, and the digest recomputed from the files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use shoal_plan::blocks::ModelTable;
@@ -9,6 +10,13 @@ use shoal_plan::ids::Digest;
 use super::tensors;
 use crate::client::Client;
 use crate::failure::Failure;
+
+/// Names of the files of a model's state.
+#[must_use]
+pub fn file_names(table: &ModelTable) -> BTreeSet<String> {
+    let kinds = || STATE_KINDS.into_iter();
+    table.blocks.iter().flat_map(|block| kinds().map(|kind| tensors::file_name(block, kind))).collect()
+}
 
 /// Writes a file for each block and kind of a written step.
 ///

@@ -1,5 +1,6 @@
 //! Real processes on loopback: what the product promises, seen from its command line.
 
+mod again;
 mod data;
 mod disk;
 mod faults;

@@ -172,7 +172,7 @@ impl fmt::Display for Happening {
                 write!(f, "no progress for {}.{} s in {what}", waited / 1000, waited % 1000 / 100)
             }
             Self::RedundancyFull => f.write_str("every interval has all its shadows"),
-            Self::StepsLost { from, to, reason } => write!(f, "steps {}..={from} lost: {reason}", to + 1),
+            Self::StepsLost { from, to, reason } => write!(f, "steps {} to {from} lost: {reason}", to + 1),
             Self::Evaluated { step } => write!(f, "validated at step {step}"),
             Self::Persisted { step, digest, written } => {
                 write!(f, "state of step {step} {}: {digest}", if *written { "hashed and written" } else { "hashed" })

@@ -1,5 +1,7 @@
 //! What the operator says: pause, resume, cancel, hash, write.
 
+use std::cmp::Ordering;
+
 use super::face::{Command, Order, OrderAnswer, Record, State};
 use super::phase::Phase;
 use super::{Engine, Happening};
@@ -74,7 +76,7 @@ impl Engine {
         let (earliest, steps) = (self.earliest(), self.steps());
         let at = at.unwrap_or(earliest);
         if at < earliest || at >= steps {
-            self.refuse(request, format!("asked to pause at step {at}; possible are {earliest}..={}", steps - 1));
+            self.refuse(request, format!("asked to pause at step {at}; {}", possible(earliest, steps - 1)));
             return;
         }
         self.orders.pause_at = Some(at);
@@ -103,7 +105,7 @@ impl Engine {
         let (earliest, steps) = (self.earliest(), self.steps());
         if at.is_some_and(|at| at < earliest || at > steps) {
             let at = at.unwrap_or_default();
-            self.refuse(request, format!("asked for the state of step {at}; possible are {earliest}..={steps}"));
+            self.refuse(request, format!("asked for the state of step {at}; {}", possible(earliest, steps)));
             return;
         }
         if matches!(self.phase, Phase::Parked) {
@@ -170,5 +172,14 @@ impl Engine {
             self.orders.close_persist(order.request);
             self.refuse(order.request, reason.to_owned());
         }
+    }
+}
+
+/// The steps that an order can name, in words.
+fn possible(from: u64, to: u64) -> String {
+    match from.cmp(&to) {
+        Ordering::Less => format!("possible are the steps from {from} to {to}"),
+        Ordering::Equal => format!("possible is step {from} only"),
+        Ordering::Greater => "no step is left for that".to_owned(),
     }
 }

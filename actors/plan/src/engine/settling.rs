@@ -241,7 +241,7 @@ impl Engine {
                 self.roll_back(reason, members);
             }
             Verdict::Halt => {
-                self.fail(format!("steps 1..={} cannot be gone on from: {reason}", self.chain.head().step))
+                self.fail(format!("steps 1 to {} cannot be gone on from: {reason}", self.chain.head().step))
             }
         }
     }
@@ -313,12 +313,7 @@ impl Engine {
 
     /// Says so when the plan has fewer shadows than were asked for: until more nodes come, a loss may cost steps.
     fn warn_if_short(&mut self, plan: &Plan, nodes: usize) {
-        let want = self.setup.job.spec.elastic.redundancy as usize;
-        let have = plan.pieces.iter().map(|piece| piece.shadows.len()).min().unwrap_or(0);
-        if have < want {
-            let reason = format!(
-                "redundancy {want} was asked for, {have} found room on {nodes} node(s): a loss may cost steps until nodes join"
-            );
+        if let Some(reason) = plan.shortfall(self.setup.job.spec.elastic.redundancy, nodes) {
             self.note(Happening::Warning { reason });
         }
     }

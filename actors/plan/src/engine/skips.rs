@@ -96,7 +96,7 @@ impl Engine {
             None => "no step ever had a finite loss".to_owned(),
         };
         let reason = format!(
-            "diverged: steps {}..={step} were skipped, {why} \
+            "diverged: steps {} to {step} were skipped, {why} \
              (train.max_skips = {most}); {last}; submit it anew with a lower train.learning_rate (now {:e}), more \
              train.warmup_steps (now {}) or a lower train.clip, or look at the data of those steps",
             step + 1 - run,
