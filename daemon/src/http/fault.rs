@@ -1,6 +1,7 @@
 //! What goes wrong, as an answer.
 
 use std::fmt;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri};
@@ -36,7 +37,7 @@ pub(super) enum Fault {
         /// What is not.
         source: CatalogueError,
         /// Who may have it.
-        absent: Absent,
+        absent: Arc<Absent>,
     },
     /// The written pieces make no digest.
     #[error("the written pieces that are here do not make up the state of step {step}; {absent}")]
@@ -44,7 +45,7 @@ pub(super) enum Fault {
         /// Of this step.
         step: u64,
         /// Who may have the rest.
-        absent: Absent,
+        absent: Arc<Absent>,
         /// Why.
         #[source]
         source: DigestError,

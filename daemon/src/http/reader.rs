@@ -31,7 +31,7 @@ pub(super) struct StateReader {
     table: Arc<ModelTable>,
     catalogue: Arc<Catalogue>,
     /// Who may have what is missing.
-    absent: Absent,
+    absent: Arc<Absent>,
 }
 
 impl StateReader {
@@ -58,7 +58,7 @@ impl StateReader {
         let job = app.read(|reply| Read::Job(id, reply)).await?;
         let answers = app.question(To::All, Question::Manifest { job: id }).await?;
         let names = app.read(|reply| Read::AbsentHolders(id, reply)).await?;
-        let absent = Absent { names, here: answers.len() };
+        let absent = Arc::new(Absent { names, here: answers.len() });
         let table = Arc::new(ModelTable::of(&job.spec.model));
         Ok(Self { app: app.clone(), id, job, table, absent, catalogue: Arc::new(Catalogue::new(version, answers)) })
     }
@@ -77,7 +77,7 @@ impl StateReader {
 
     /// Digest of the whole state.
     pub(super) fn digest(&self) -> Result<Digest, Fault> {
-        let absent = || self.absent.clone();
+        let absent = || Arc::clone(&self.absent);
         self.catalogue.digest(&self.table).map_err(|source| Fault::Digest {
             step: self.step(),
             absent: absent(),
@@ -125,6 +125,6 @@ impl StateReader {
     }
 
     fn missing(&self, source: CatalogueError) -> Fault {
-        Fault::Written { source, absent: self.absent.clone() }
+        Fault::Written { source, absent: Arc::clone(&self.absent) }
     }
 }
