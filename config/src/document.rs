@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, Place, Problem};
+use crate::limits;
 
 /// A parsed file.
 pub(crate) struct Document<'t> {
@@ -101,7 +102,11 @@ impl<'d> Section<'d> {
         let Some(value) = self.table.and_then(|table| table.get(key)) else { return Ok(None) };
         match T::of(value.get_ref()) {
             Some(typed) => Ok(Some(self.found(key, value, typed))),
-            None => Err(self.found(key, value, ()).refuse(T::ALLOWED)),
+            // Of a number with bounds, the bounds say more than its type.
+            None => Err(self.found(key, value, ()).refuse(match limits::bounds(key) {
+                Some(range) => Cow::Owned(limits::whole(&range)),
+                None => Cow::Borrowed(T::ALLOWED),
+            })),
         }
     }
 

@@ -42,6 +42,19 @@ pub(crate) fn blocks(model: &Gpt2Spec) -> u64 {
     u64::from(model.layers) + 2
 }
 
+/// Bounds of a key that is always a whole number between two.
+pub(crate) fn bounds(key: &str) -> Option<RangeInclusive<u64>> {
+    match key {
+        "steps" => Some(STEPS),
+        "global_batch" => Some(GLOBAL_BATCH),
+        "layers" => Some(LAYERS),
+        "heads" => Some(HEADS),
+        "width" => Some(WIDTH),
+        "context" => Some(CONTEXT),
+        _ => None,
+    }
+}
+
 /// In words.
 pub(crate) fn whole(range: &RangeInclusive<u64>) -> String {
     format!("a whole number from {} to {}", range.start(), range.end())

@@ -95,9 +95,9 @@ const REFUSED: [(&str, &str, &str); 26] = [
     ("[train]\nsteps = 200\n", "", "small.toml: `train.steps` is missing; allowed: a whole number from 1"),
     ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml:2: `model.kind` is \"gpt3\"; allowed: \"gpt2\""),
     ("layers = 2", "layers = 0", "small.toml:3: `model.layers` is 0; allowed: a whole number from 1 to 1024"),
-    ("layers = 2", "layers = -2", "small.toml:3: `model.layers` is -2; allowed: a whole number, 0 or more"),
-    ("layers = 2", "layers = \"2\"", "small.toml:3: `model.layers` is \"2\"; allowed: a whole number, 0 or more"),
-    ("layers = 2", "layers = 2.5", "small.toml:3: `model.layers` is 2.5; allowed: a whole number, 0 or more"),
+    ("layers = 2", "layers = -2", "small.toml:3: `model.layers` is -2; allowed: a whole number from 1 to 1024"),
+    ("layers = 2", "layers = \"2\"", "small.toml:3: `model.layers` is \"2\"; allowed: a whole number from 1 to 1024"),
+    ("layers = 2", "layers = 2.5", "small.toml:3: `model.layers` is 2.5; allowed: a whole number from 1 to 1024"),
     ("heads = 2", "heads = 3", "small.toml:4: `model.heads` is 3; allowed: a number that divides model.width = 32"),
     ("width = 32", "width = 40", "small.toml:5: `model.width` is 40; allowed: a multiple of 16"),
     (
