@@ -65,11 +65,15 @@ fn a_device_that_hangs_costs_its_node_and_no_step() {
     let want = undisturbed(&cluster, &file);
     let job = cluster.submit(&file.write(cluster.path(), "hangs"));
     cluster.wait(&job, "step=10");
-    cluster.ok(&["chaos", "hang-stage", &job, "--node", &cluster.nodes()[0].node]);
+    let hung = cluster.nodes().swap_remove(0);
+    cluster.ok(&["chaos", "hang-stage", &job, "--node", &hung.node]);
     assert_unharmed(&cluster, &job, &want);
     let events = cluster.events(&job);
     let evicted = |reason: &str| reason.contains("is evicted: its compute device has been in one piece of work for ");
     assert!(events.iter().any(|e| evicted(&e.reason)), "{events:#?}");
+    wait::until("the hung worker to end", Duration::from_secs(30), || {
+        cluster.nodes().iter().all(|node| node.pid != hung.pid).then_some(())
+    });
 }
 
 #[test]
