@@ -34,14 +34,14 @@ fn a_node_without_the_data_is_left_out_and_the_others_go_on() {
     let corpus = cluster.path().join("corpus.txt");
     fs::rename(&corpus, cluster.path().join("away.txt")).expect("renamed");
     fs::write(&corpus, "something else ".repeat(1000)).expect("written");
+    // It is started again under its name.
+    let name = cluster.nodes()[0].node.clone();
     cluster.kill(0);
     cluster.grow(2);
+    let evicted = format!("{name} is evicted: the data on {name} is not what was submitted");
     wait::until("the new worker to be left out", Duration::from_secs(30), || {
         let events = cluster.events(&job);
-        events
-            .iter()
-            .any(|e| e.reason.contains("w3 is evicted: the data on w3 is not what was submitted"))
-            .then_some(())
+        events.iter().any(|e| e.reason.contains(&evicted)).then_some(())
     });
     assert_eq!(cluster.final_digest(&job).state_blake3, want);
     assert_eq!(cluster.status(&job).steps_lost, 0);

@@ -60,7 +60,7 @@ fn memory_stays_within_its_bounds_and_a_job_that_does_not_fit_waits_for_nodes() 
         Some(cluster.status(&id)).filter(|status| status.state == JobState::Parked)
     });
     let reason = parked.reason.expect("a reason");
-    for word in ["on 1 node(s)", "bytes on a node that may hold", &BUDGET.to_string(), "add nodes"] {
+    for word in ["on 1 node(s)", "on a node that may hold", &format!("({BUDGET} bytes)"), "add nodes"] {
         assert!(reason.contains(word), "{word:?} is not in {reason:?}");
     }
     let why = cluster.ok(&["why", &id]);
