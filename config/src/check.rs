@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, DataFormat, Gpt2Spec, JobSpec, LrShape, ModelSpec, Validation};
+use crate::spec::{Auto, DataFormat, JobSpec, LrShape, ModelSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,11 +29,8 @@ impl JobSpec {
         self.check_train()?;
         let (train, parallel) = (&self.train, &self.parallel);
         within("parallel.virtual_replicas", parallel.virtual_replicas, 1..=u64::from(train.global_batch))?;
-        let blocks = match &self.model {
-            ModelSpec::Gpt2(spec) => limits::blocks(spec),
-        };
         for (key, value, most) in [
-            ("parallel.pipeline", parallel.pipeline, blocks),
+            ("parallel.pipeline", parallel.pipeline, self.model.blocks()),
             ("parallel.data", parallel.data, u64::from(parallel.virtual_replicas)),
         ] {
             if let Auto::Set(value) = value {
@@ -69,10 +66,9 @@ impl JobSpec {
 
     fn check_train(&self) -> Result<(), SpecError> {
         let (train, optimizer, schedule) = (&self.train, &self.train.optimizer, &self.train.schedule);
-        let ModelSpec::Gpt2(Gpt2Spec { context, .. }) = &self.model;
         within("train.steps", train.steps, limits::STEPS)?;
         within("train.global_batch", train.global_batch, limits::GLOBAL_BATCH)?;
-        let (global, context) = (u64::from(train.global_batch), u64::from(*context));
+        let (global, context) = (u64::from(train.global_batch), u64::from(self.model.context()));
         let fits = limits::micro_batch(global, context).contains(&u64::from(train.micro_batch));
         hold("train.micro_batch", train.micro_batch, fits, &limits::micro_batch_words(global, context))?;
         below_one("train.beta1", optimizer.beta1)?;
@@ -138,6 +134,7 @@ fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Gpt2Spec;
 
     fn good() -> JobSpec {
         crate::job::parse(
@@ -158,8 +155,7 @@ mod tests {
     fn what_no_job_file_says_is_refused_by_its_key() {
         type Break = fn(&mut JobSpec);
         fn model(spec: &mut JobSpec) -> &mut Gpt2Spec {
-            let ModelSpec::Gpt2(model) = &mut spec.model;
-            model
+            spec.model.as_gpt2_mut().expect("a GPT-2")
         }
         let cases: [(&str, Break); 23] = [
             ("model.layers", |s| model(s).layers = 0),

@@ -35,11 +35,11 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
     let raw = RawJob::of(&document)?;
     let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let (model, format) = (model(&raw.model)?, format(&raw.data)?);
-    if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(vocab_of(&model))) {
+    if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(model.vocab())) {
         return Err(refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""));
     }
     let data = data(&raw.data, format, base_dir)?;
-    let train = train(&raw.train, &data, u64::from(context_of(&model)))?;
+    let train = train(&raw.train, &data, u64::from(model.context()))?;
     let parallel = parallel(&raw.parallel, &model, &train)?;
     Ok(JobSpec {
         name: raw.name.map_or_else(stem, |found| found.value),
@@ -88,24 +88,6 @@ fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
         layer_norm_epsilon: positive(&raw.layer_norm_epsilon, 1e-5)? as f32,
         init_range: positive(&raw.init_range, 0.02)? as f32,
     }))
-}
-
-fn vocab_of(model: &ModelSpec) -> u32 {
-    match model {
-        ModelSpec::Gpt2(spec) => spec.vocab,
-    }
-}
-
-fn context_of(model: &ModelSpec) -> u32 {
-    match model {
-        ModelSpec::Gpt2(spec) => spec.context,
-    }
-}
-
-fn blocks_of(model: &ModelSpec) -> u64 {
-    match model {
-        ModelSpec::Gpt2(spec) => limits::blocks(spec),
-    }
 }
 
 fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {
@@ -190,7 +172,7 @@ fn parallel(raw: &RawParallel<'_>, model: &ModelSpec, train: &TrainSpec) -> Resu
         Some((found, _)) => return Err(found.refuse(schedules)),
     };
     Ok(ParallelSpec {
-        pipeline: auto(&raw.pipeline, 1..=blocks_of(model), "blocks of the model")?,
+        pipeline: auto(&raw.pipeline, 1..=model.blocks(), "blocks of the model")?,
         data: auto(&raw.data, 1..=u64::from(lanes), "virtual replicas")?,
         virtual_replicas: lanes,
         schedule,

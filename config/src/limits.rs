@@ -2,8 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::spec::Gpt2Spec;
-
 pub(crate) const LAYERS: RangeInclusive<u64> = 1..=1024;
 pub(crate) const HEADS: RangeInclusive<u64> = 1..=1024;
 pub(crate) const WIDTH: RangeInclusive<u64> = 16..=65_536;
@@ -35,11 +33,6 @@ pub(crate) fn micro_batch_words(global: u64, context: u64) -> String {
         "{} (train.global_batch is {global}, and micro_batch x model.context = {context} may be {MICRO_BATCH_TOKENS} tokens)",
         whole(&micro_batch(global, context))
     )
-}
-
-/// Blocks of a model.
-pub(crate) fn blocks(model: &Gpt2Spec) -> u64 {
-    u64::from(model.layers) + 2
 }
 
 /// Bounds of a key that is always a whole number between two.

@@ -28,12 +28,10 @@ pub fn preset(name: &str, data: &Path) -> Option<JobSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Auto, Gpt2Spec, ModelSpec};
+    use crate::spec::{Auto, Gpt2Spec};
 
     fn gpt2(spec: &JobSpec) -> &Gpt2Spec {
-        match &spec.model {
-            ModelSpec::Gpt2(spec) => spec,
-        }
+        spec.model.as_gpt2().expect("a GPT-2")
     }
 
     #[test]

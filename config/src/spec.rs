@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+mod model;
+
+pub use model::{Gpt2Spec, ModelSpec};
+
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,36 +26,6 @@ pub struct JobSpec {
     pub parallel: ParallelSpec,
     /// What happens when nodes go.
     pub elastic: ElasticSpec,
-}
-
-/// The network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum ModelSpec {
-    /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention, tied head.
-    Gpt2(Gpt2Spec),
-}
-
-/// Sizes of a GPT-2 network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Gpt2Spec {
-    /// Transformer layers.
-    pub layers: u32,
-    /// Attention heads; divides `width`.
-    pub heads: u32,
-    /// Model width (hidden size), a multiple of 16.
-    pub width: u32,
-    /// Tokens of one sample.
-    pub context: u32,
-    /// Distinct tokens: 256 for bytes. The tied embedding has this many rows.
-    pub vocab: u32,
-    /// Dropout probability after embedding, attention weights, attention output and MLP output; 0 in evaluation.
-    pub dropout: f32,
-    /// LayerNorm epsilon.
-    pub layer_norm_epsilon: f32,
-    /// Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers).
-    pub init_range: f32,
 }
 
 /// Where tokens come from.

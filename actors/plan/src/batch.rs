@@ -10,7 +10,6 @@
 use std::ops::Range;
 
 use shoal_config::JobSpec;
-use shoal_config::spec::ModelSpec;
 
 use crate::ids::{Digest, Lane, MicroBatch as MicroBatchId};
 use crate::job::Job;
@@ -50,9 +49,7 @@ pub struct TooFewTokens {
 /// Tokens of one sample, its last target apart.
 #[must_use]
 pub fn context(spec: &JobSpec) -> u64 {
-    match &spec.model {
-        ModelSpec::Gpt2(model) => u64::from(model.context),
-    }
+    u64::from(spec.model.context())
 }
 
 /// Training windows: each is `context` tokens and shares its last target with the first token of the next.

@@ -46,8 +46,7 @@ impl BlockFlops {
 /// (2 s 12 h^2) and attention (4 s^2 h); the head multiplies by the token table (2 s h V) whether tied or not.
 #[must_use]
 pub fn block_flops(model: &ModelSpec, kind: BlockKind) -> BlockFlops {
-    let ModelSpec::Gpt2(m) = model;
-    let (s, h, v) = (u64::from(m.context), u64::from(m.width), u64::from(m.vocab));
+    let (s, h, v) = (u64::from(model.context()), u64::from(model.width()), u64::from(model.vocab()));
     match kind {
         BlockKind::Embedding => BlockFlops { forward: 2 * s * h, loss: 0 },
         BlockKind::Layer => BlockFlops { forward: 24 * s * h * h + 4 * s * s * h, loss: 0 },
@@ -64,8 +63,7 @@ pub fn block_costs(model: &ModelSpec, table: &ModelTable) -> Vec<u64> {
 /// f32 elements of one sample's activation between two blocks.
 #[must_use]
 pub fn boundary_elements(model: &ModelSpec) -> u64 {
-    let ModelSpec::Gpt2(m) = model;
-    u64::from(m.context) * u64::from(m.width)
+    u64::from(model.context()) * u64::from(model.width())
 }
 
 /// Nanoseconds of each stage's instructions for a whole micro-batch, on nodes with `threads` compute threads.

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_config::spec::ModelSpec;
-
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::{Digest, NodeId};
@@ -14,8 +12,7 @@ use crate::planner::{Held, make_plan};
 /// The reference model G-tiny of the byte formulas, pipeline 2 x data 2, 8 lanes of 2 samples, r = 1.
 pub(crate) fn job() -> Job {
     let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("a preset");
-    let ModelSpec::Gpt2(model) = &mut spec.model;
-    model.vocab = 512;
+    spec.model.as_gpt2_mut().expect("a GPT-2").vocab = 512;
     let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700 };
     Job { spec, data }
 }

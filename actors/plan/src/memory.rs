@@ -129,8 +129,7 @@ pub struct SeatShape {
 /// and those of two LayerNorms.
 #[must_use]
 pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
-    let ModelSpec::Gpt2(m) = model;
-    let (s, h, a) = (u64::from(m.context), u64::from(m.width), u64::from(m.heads));
+    let (s, h, a) = (u64::from(model.context()), u64::from(model.width()), u64::from(model.heads()));
     match kind {
         BlockKind::Embedding => 0,
         BlockKind::Layer => (10 * h + a + 4) * s,
@@ -141,9 +140,9 @@ pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
 /// A seat's part of its node's bytes.
 #[must_use]
 pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeBytes {
-    let ModelSpec::Gpt2(m) = &spec.model;
+    let m = &spec.model;
     let samples = u64::from(spec.train.micro_batch);
-    let (s, h, v) = (u64::from(m.context), u64::from(m.width), u64::from(m.vocab));
+    let (s, h, v) = (u64::from(m.context()), u64::from(m.width()), u64::from(m.vocab()));
     let blocks = &table.blocks[seat.blocks.start as usize..seat.blocks.end as usize];
     let mut differentiated: u64 = blocks.iter().map(|block| block.len).sum();
     let mut weights = differentiated;

@@ -158,8 +158,7 @@ async fn bad_submissions_are_refused_with_their_reason() {
     assert!(matches!(error, RequestError::Layout(shoal_plan::planner::NoPlan::Impossible { .. })), "{error:?}");
 
     let mut huge = spec(dir.path(), "");
-    let shoal_config::spec::ModelSpec::Gpt2(gpt2) = &mut huge.model;
-    gpt2.width = 2048;
+    huge.model.as_gpt2_mut().expect("a GPT-2").width = 2048;
     let error = submit(huge).await.expect_err("over budget");
     assert!(matches!(error, RequestError::Layout(shoal_plan::planner::NoPlan::Memory { .. })), "{error:?}");
 

@@ -45,7 +45,6 @@ impl Corpus {
     /// # Errors
     /// As [`facts`], token values apart.
     pub fn open(data: &DataSpec, model: &ModelSpec) -> Result<Self, DataError> {
-        let ModelSpec::Gpt2(gpt2) = model;
         let whole = TokenSource::open(data.format, &data.path)?;
         let (train, validation) = match &data.validation {
             Validation::Tail { fraction } => {
@@ -56,7 +55,7 @@ impl Corpus {
             }
             Validation::Path(path) => (whole, TokenSource::open(data.format, path)?),
         };
-        let need = u64::from(gpt2.context) + 1;
+        let need = u64::from(model.context()) + 1;
         if train.len() < need {
             return Err(DataError::TooShort { path: data.path.clone(), part: "training", need, found: train.len() });
         }
@@ -67,7 +66,7 @@ impl Corpus {
             };
             return Err(DataError::TooShort { path, part: "validation", need, found: validation.len() });
         }
-        Ok(Self { train, validation, vocab: gpt2.vocab })
+        Ok(Self { train, validation, vocab: model.vocab() })
     }
 
     /// Reads every token once.

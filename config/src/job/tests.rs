@@ -78,8 +78,8 @@ fn what_is_typed_is_what_is_meant() {
     assert_eq!((spec.parallel.pipeline, spec.parallel.data), (Auto::Set(4), Auto::Set(3)));
     assert_eq!((spec.parallel.schedule, spec.parallel.fixed), (Schedule::GPipe, true));
     assert_eq!(spec.elastic, ElasticSpec { redundancy: 2, on_loss: OnLoss::Halt });
-    let ModelSpec::Gpt2(model) = spec.model;
-    assert_eq!((model.vocab, model.dropout), (300, 0.1));
+    let model = spec.model;
+    assert_eq!((model.vocab(), model.dropout()), (300, 0.1));
 }
 
 /// A replacement in the minimal file, and how the error begins.

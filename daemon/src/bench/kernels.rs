@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
-use shoal_config::spec::ModelSpec;
 use shoal_kernels::{Arena, ArenaError, Budget, Device, Tier};
 use shoal_plan::batch::context;
 
@@ -106,13 +105,13 @@ pub fn kernels(
 }
 
 fn sizes(spec: &JobSpec) -> Sizes {
-    let ModelSpec::Gpt2(model) = &spec.model;
+    let model = &spec.model;
     Sizes {
         samples: spec.train.micro_batch.min(spec.train.global_batch) as usize,
         positions: context(spec) as usize,
-        heads: model.heads as usize,
-        width: model.width as usize,
-        vocab: model.vocab as usize,
+        heads: model.heads() as usize,
+        width: model.width() as usize,
+        vocab: model.vocab() as usize,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shoal_config::spec::Gpt2Spec;
+use shoal_config::spec::ModelSpec;
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Layout, Linear, Tag};
 
 /// Side of the square product that is measured beside the model's own.
@@ -20,8 +20,8 @@ pub(super) struct Products {
 
 impl Products {
     /// The forward products of `model` over `rows` tokens, and 2048 cubed.
-    pub(super) fn new(device: &Device, arena: &Arena, model: &Gpt2Spec, rows: usize) -> Result<Self, ArenaError> {
-        let (width, vocab) = (model.width as usize, model.vocab as usize);
+    pub(super) fn new(device: &Device, arena: &Arena, model: &ModelSpec, rows: usize) -> Result<Self, ArenaError> {
+        let (width, vocab) = (model.width() as usize, model.vocab() as usize);
         let shape = |inputs, outputs, layout| Linear { rows, inputs, outputs, layout };
         let shapes = vec![
             shape(width, 3 * width, Layout::OutIn),

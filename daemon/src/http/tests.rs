@@ -33,8 +33,7 @@ async fn what_is_wrong_is_said_as_json() {
     missing.data.path = dir.path().join("nothing.txt");
     let missing = serde_json::to_string(&SubmitRequest { spec: missing, again: false }).expect("JSON");
     let mut endless = spec(dir.path());
-    let shoal_config::spec::ModelSpec::Gpt2(model) = &mut endless.model;
-    model.layers = u32::MAX;
+    endless.model.as_gpt2_mut().expect("a GPT-2").layers = u32::MAX;
     let endless = serde_json::to_string(&SubmitRequest { spec: endless, again: false }).expect("JSON");
     let long = " ".repeat(3 << 20);
     let good = serde_json::to_value(SubmitRequest { spec: spec(dir.path()), again: false }).expect("JSON");

@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 
 use shoal_config::JobSpec;
-use shoal_config::spec::{Auto, Gpt2Spec, ModelSpec, ParallelSpec, Validation};
+use shoal_config::spec::{Auto, Gpt2Spec, ParallelSpec, Validation};
 use shoal_exact::philox::philox;
 use shoal_kernels::{Arena, Budget, Device, Tier};
 use shoal_plan::blocks::ModelTable;
@@ -14,7 +14,7 @@ use crate::init;
 /// A small job: layers, heads, width, context, vocabulary, dropout.
 pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32, dropout: f32) -> JobSpec {
     let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
-    let ModelSpec::Gpt2(model) = &mut spec.model;
+    let model = spec.model.as_gpt2_mut().expect("a GPT-2");
     *model = Gpt2Spec { layers, heads, width, context, vocab, dropout, ..model.clone() };
     spec.data.validation = Validation::Tail { fraction: 0.0 };
     let train = &mut spec.train;
@@ -39,13 +39,12 @@ pub(crate) fn device(threads: usize) -> (Device, Arena) {
 
 /// The tokens of some samples and the tokens that follow each: a function of the sample ids.
 pub(crate) fn tokens(spec: &JobSpec, samples: &[u64]) -> (Vec<u16>, Vec<u16>) {
-    let ModelSpec::Gpt2(model) = &spec.model;
     let token = |sample: u64, at: u32| {
         let [word, _] = philox(99, [sample, u64::from(at)]);
-        (word % u64::from(model.vocab)) as u16
+        (word % u64::from(spec.model.vocab())) as u16
     };
     let of = |shift: u32| {
-        samples.iter().flat_map(move |&s| (0..model.context).map(move |at| token(s, at + shift))).collect()
+        samples.iter().flat_map(move |&s| (0..spec.model.context()).map(move |at| token(s, at + shift))).collect()
     };
     (of(0), of(1))
 }

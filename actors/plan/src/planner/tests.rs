@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_config::spec::{Auto, ModelSpec};
+use shoal_config::spec::Auto;
 
 use super::*;
 use crate::check::check;
@@ -278,7 +278,7 @@ fn refusals_say_what_was_asked_found_and_to_do() {
 #[test]
 fn planning_is_fast() {
     let mut job = job(4, 2);
-    let ModelSpec::Gpt2(model) = &mut job.spec.model;
+    let model = job.spec.model.as_gpt2_mut().expect("a GPT-2");
     model.layers = 8;
     let first = planned(&job, 1..=8, &Held::none());
     let held = held_by(&first.plan, &[2]);

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use shoal_config::spec::{Auto, ModelSpec};
+use shoal_config::spec::Auto;
 
 use super::brief::{brief, brief_from, brief_to};
 use super::world::offer;
@@ -77,7 +77,7 @@ fn node(text: &str) -> NodeId {
 /// One layer on one seat: every piece has one owner and one shadow.
 fn job() -> Job {
     let mut job = fixture::job();
-    let ModelSpec::Gpt2(model) = &mut job.spec.model;
+    let model = job.spec.model.as_gpt2_mut().expect("a GPT-2");
     (model.layers, model.heads, model.width, model.vocab, model.context) = (1, 1, 16, 256, 8);
     (job.spec.parallel.pipeline, job.spec.parallel.data) = (Auto::Set(1), Auto::Set(1));
     (job.spec.train.steps, job.spec.train.evaluate) = (12, None);

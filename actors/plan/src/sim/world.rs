@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, ModelSpec, OnLoss, ParallelSpec};
+use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, OnLoss, ParallelSpec};
 
 use super::Outcome;
 use super::actor::{Actor, Life, Task};
@@ -98,7 +98,7 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("SI-1 (the preset is there)");
     spec.name = "history".into();
     spec.seed = seed;
-    let ModelSpec::Gpt2(model) = &mut spec.model;
+    let model = spec.model.as_gpt2_mut().expect("a preset of GPT-2");
     (model.layers, model.heads, model.width, model.context) = (2, 1, 16, 8);
     let train = &mut spec.train;
     (train.steps, train.global_batch, train.max_skips) = (steps, 4, Some(3));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorRef};
-use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, ModelSpec, OnLoss, ParallelSpec, Schedule};
+use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, OnLoss, ParallelSpec, Schedule};
 use shoal_kernels::Tag;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::{self, PieceLeaves};
@@ -61,7 +61,7 @@ pub(crate) fn text(dir: &TempDir) -> PathBuf {
 
 pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
     let mut spec = shoal_config::preset("tiny", &data).expect("a preset");
-    let ModelSpec::Gpt2(model) = &mut spec.model;
+    let model = spec.model.as_gpt2_mut().expect("a GPT-2");
     (model.layers, model.heads, model.width, model.context) = (2, 2, 32, 16);
     let train = &mut spec.train;
     (train.steps, train.global_batch) = (steps, 7);

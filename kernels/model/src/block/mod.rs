@@ -10,7 +10,7 @@ pub(crate) mod layer;
 
 use std::ops::Range;
 
-use shoal_config::spec::{JobSpec, ModelSpec};
+use shoal_config::JobSpec;
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Dropout, DropoutKey, DropoutSite, NormParams, Tag, Write};
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
@@ -44,14 +44,14 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     pub(crate) fn of(spec: &JobSpec) -> Self {
-        let ModelSpec::Gpt2(model) = &spec.model;
+        let model = &spec.model;
         Self {
-            context: model.context as usize,
-            width: model.width as usize,
-            heads: model.heads as usize,
-            vocab: model.vocab as usize,
-            epsilon: model.layer_norm_epsilon,
-            dropout: model.dropout,
+            context: model.context() as usize,
+            width: model.width() as usize,
+            heads: model.heads() as usize,
+            vocab: model.vocab() as usize,
+            epsilon: model.norm_epsilon(),
+            dropout: model.dropout(),
             seed: spec.seed,
         }
     }

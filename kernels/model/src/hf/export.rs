@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use shoal_config::spec::{JobSpec, ModelSpec};
+use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
@@ -15,25 +15,25 @@ use crate::tensors::{Entry, file_len, header, write_stretches, write_values};
 /// The model's `config.json`.
 #[must_use]
 pub fn config_json(spec: &JobSpec) -> Value {
-    let ModelSpec::Gpt2(model) = &spec.model;
+    let model = &spec.model;
     // The end-of-text token of GPT-2's own vocabulary; byte models have none.
-    let end_of_text = if model.vocab == 50_257 { json!(50_256) } else { Value::Null };
+    let end_of_text = if model.vocab() == 50_257 { json!(50_256) } else { Value::Null };
     json!({
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
         "activation_function": "gelu_new",
-        "vocab_size": model.vocab,
-        "n_positions": model.context,
-        "n_ctx": model.context,
-        "n_embd": model.width,
-        "n_layer": model.layers,
-        "n_head": model.heads,
+        "vocab_size": model.vocab(),
+        "n_positions": model.context(),
+        "n_ctx": model.context(),
+        "n_embd": model.width(),
+        "n_layer": model.layers(),
+        "n_head": model.heads(),
         "n_inner": Value::Null,
-        "resid_pdrop": shortest(model.dropout),
-        "embd_pdrop": shortest(model.dropout),
-        "attn_pdrop": shortest(model.dropout),
-        "layer_norm_epsilon": shortest(model.layer_norm_epsilon),
-        "initializer_range": shortest(model.init_range),
+        "resid_pdrop": shortest(model.dropout()),
+        "embd_pdrop": shortest(model.dropout()),
+        "attn_pdrop": shortest(model.dropout()),
+        "layer_norm_epsilon": shortest(model.norm_epsilon()),
+        "initializer_range": shortest(model.init_range()),
         "scale_attn_weights": true,
         "scale_attn_by_inverse_layer_idx": false,
         "reorder_and_upcast_attn": false,

@@ -1,6 +1,6 @@
 //! Which of their tensors is which of our parameters, and in which order its elements lie.
 
-use shoal_config::spec::{Gpt2Spec, JobSpec, ModelSpec};
+use shoal_config::spec::{JobSpec, ModelSpec};
 use shoal_plan::blocks::{BlockKind, BlockTable, ModelTable};
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
@@ -87,7 +87,6 @@ impl Order {
 
 /// Their tensors, in block order.
 pub(super) fn tensors(table: &ModelTable, spec: &JobSpec) -> Vec<Tensor> {
-    let ModelSpec::Gpt2(model) = &spec.model;
     let mut out = Vec::new();
     for block in &table.blocks {
         match block.kind {
@@ -95,7 +94,7 @@ pub(super) fn tensors(table: &ModelTable, spec: &JobSpec) -> Vec<Tensor> {
                 same(block, "", "wte", "wte.weight", &mut out);
                 same(block, "", "wpe", "wpe.weight", &mut out);
             }
-            BlockKind::Layer => layer(block, model, &mut out),
+            BlockKind::Layer => layer(block, &spec.model, &mut out),
             BlockKind::Head => {
                 same(block, "", "ln_f.weight", "ln_f.weight", &mut out);
                 same(block, "", "ln_f.bias", "ln_f.bias", &mut out);
@@ -105,9 +104,9 @@ pub(super) fn tensors(table: &ModelTable, spec: &JobSpec) -> Vec<Tensor> {
     out
 }
 
-fn layer(block: &BlockTable, model: &Gpt2Spec, out: &mut Vec<Tensor>) {
+fn layer(block: &BlockTable, model: &ModelSpec, out: &mut Vec<Tensor>) {
     let prefix = format!("h.{}.", block.id.0 - 1);
-    let (width, heads) = (model.width as usize, model.heads as usize);
+    let (width, heads) = (model.width() as usize, model.heads() as usize);
     let attention = |inputs| Order::Attention { inputs, heads, size: width / heads };
     for norm in ["ln_1.weight", "ln_1.bias", "ln_2.weight", "ln_2.bias"] {
         same(block, &prefix, norm, norm, out);

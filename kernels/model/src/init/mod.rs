@@ -37,12 +37,11 @@ pub fn fill(table: &ModelTable, spec: &JobSpec, block: BlockId, interval: Interv
 }
 
 fn deviation(model: &ModelSpec, init: Init) -> f64 {
-    let ModelSpec::Gpt2(spec) = model;
-    let range = f64::from(spec.init_range);
+    let range = f64::from(model.init_range());
     match init {
         Init::Zeros | Init::Ones => 0.0,
         Init::Normal => range,
-        Init::NormalResidual => range / f64::from(2 * spec.layers).sqrt(),
+        Init::NormalResidual => range / f64::from(2 * model.layers()).sqrt(),
     }
 }
 

@@ -99,7 +99,7 @@ proptest! {
         job.spec.parallel.data = Auto::Set(3);
         job.spec.parallel.schedule = if gpipe { Schedule::GPipe } else { Schedule::OneFOneB };
         job.spec.train.global_batch = 8;
-        let ModelSpec::Gpt2(model) = &mut job.spec.model;
+        let model = job.spec.model.as_gpt2_mut().expect("a GPT-2");
         model.width = 64 * width;
         let table = fixture::table(&job);
         let held = match before {
