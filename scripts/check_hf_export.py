@@ -30,7 +30,7 @@ def main(directory: pathlib.Path) -> int:
         logits = model.eval()(torch.zeros(1, model.config.n_positions, dtype=torch.long)).logits
         print(f"loads; logits {tuple(logits.shape)}, finite: {bool(logits.isfinite().all())}")
         return 0 if logits.isfinite().all() else 1
-    tokens = numpy.fromfile(directory / "shoal_tokens.u16", dtype="<u2").astype(numpy.int64)
+    tokens = numpy.fromfile(directory / "shoal_tokens.u32", dtype="<u4").astype(numpy.int64)
     ours = numpy.fromfile(directory / "shoal_logits.f32", dtype="<f4")
     with torch.no_grad():
         theirs = model.eval()(torch.from_numpy(tokens.reshape(-1, model.config.n_positions))).logits

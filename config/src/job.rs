@@ -91,7 +91,8 @@ fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
 }
 
 fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {
-    const ALLOWED: &str = "\"text\" (UTF-8 as bytes), \"nanogpt\" (u16 tokens) or \"llmc\" (header 20240520)";
+    const ALLOWED: &str =
+        "\"text\" (UTF-8 as bytes), \"nanogpt\" (u16 tokens) or \"llmc\" (header 20240520 or 20240801)";
     let kind = required(&raw.section, "kind", &raw.kind, ALLOWED)?;
     match kind.value.as_str() {
         "text" => Ok(DataFormat::Text),

@@ -8,10 +8,9 @@ pub(crate) const WIDTH: RangeInclusive<u64> = 16..=65_536;
 /// `width` is a multiple of this.
 pub(crate) const WIDTH_UNIT: u32 = 16;
 pub(crate) const CONTEXT: RangeInclusive<u64> = 1..=65_536;
-/// Distinct tokens that fit the two bytes of every token file.
-pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 16;
+pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 20;
 /// Text has this many distinct tokens: a byte each.
-pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 16;
+pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 20;
 pub(crate) const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
 pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;

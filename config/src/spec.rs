@@ -48,7 +48,7 @@ pub enum DataFormat {
     Text,
     /// nanoGPT: headerless little-endian u16.
     NanoGpt,
-    /// llm.c: 256 i32 of header (20240520, 1, tokens), then u16.
+    /// llm.c: 256 i32 of header (20240520, 1, tokens), then u16; or (20240801, 7, tokens), then u32.
     LlmC,
 }
 

@@ -18,7 +18,8 @@ pub struct Job {
 /// What was found in the data, read once at submission; loaders refuse files that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFacts {
-    /// blake3 of the token stream (training, then validation, as little-endian u16).
+    /// blake3 of the token stream, training, then validation, each token little-endian: as u16 if the model's vocabulary
+    /// has at most 65,536 tokens, else as u32. The width of the files does not enter it.
     pub digest: Digest,
     /// Training tokens.
     pub train_tokens: u64,

@@ -22,7 +22,7 @@ pub enum Split {
 }
 
 /// Tokens of some windows, micro-batch by micro-batch, or what was found instead.
-pub type Windows = Result<Vec<Vec<u16>>, String>;
+pub type Windows = Result<Vec<Vec<u32>>, String>;
 
 /// Takes the answer to a request.
 pub type Reply = Box<dyn FnOnce(Windows) + Send>;

@@ -43,7 +43,7 @@ impl Checked {
         job: &Job,
         split: Split,
         windows: &[Vec<Range<u64>>],
-    ) -> Result<Vec<Vec<u16>>, DataError> {
+    ) -> Result<Vec<Vec<u32>>, DataError> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..MOST_READINGS {
             let tokens = self.tokens(split, windows);
@@ -59,7 +59,7 @@ impl Checked {
         Err(DataError::Restless { readings: MOST_READINGS })
     }
 
-    fn tokens(&self, split: Split, windows: &[Vec<Range<u64>>]) -> Result<Vec<Vec<u16>>, DataError> {
+    fn tokens(&self, split: Split, windows: &[Vec<Range<u64>>]) -> Result<Vec<Vec<u32>>, DataError> {
         let source = match split {
             Split::Train => self.corpus.train(),
             Split::Validation => self.corpus.validation(),

@@ -10,8 +10,8 @@ use shoal_config::spec::DataFormat;
 
 use super::{DataError, word};
 
-/// llm.c: magic number of a u16 token file.
-const LLMC_MAGIC: i32 = 20_240_520;
+/// llm.c: magic number, version and bytes of a token, for GPT-2's tokens and for Llama 3's.
+const LLMC: [(i32, i32, u64); 2] = [(20_240_520, 1, 2), (20_240_801, 7, 4)];
 /// llm.c: 256 i32 of header.
 const LLMC_HEADER: u64 = 256 * 4;
 
@@ -22,6 +22,8 @@ pub(super) struct TokenFile {
     pub(super) file: File,
     /// Bytes before the first token.
     pub(super) header: u64,
+    /// Bytes of a token: 1, 2 or 4.
+    pub(super) width: u64,
     pub(super) tokens: u64,
 }
 
@@ -107,16 +109,16 @@ fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
     let file = File::open(&path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     let other = |found: String| DataError::Format { path: path.clone(), format: word(format), found };
-    let (header, tokens) = match format {
-        DataFormat::Text => (0, bytes),
+    let (header, width, tokens) = match format {
+        DataFormat::Text => (0, 1, bytes),
         DataFormat::NanoGpt => {
             if bytes % 2 == 1 {
                 return Err(other(format!("{bytes} bytes are not a whole number of 16-bit tokens")));
             }
-            if bytes >= LLMC_HEADER && read_i32(&file, 0).map_err(failed)? == LLMC_MAGIC {
+            if bytes >= LLMC_HEADER && llmc(read_i32(&file, 0).map_err(failed)?).is_some() {
                 return Err(other("it begins with the header of an llm.c file".to_owned()));
             }
-            (0, bytes / 2)
+            (0, 2, bytes / 2)
         }
         DataFormat::LlmC => {
             if bytes < LLMC_HEADER {
@@ -125,20 +127,27 @@ fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
             let magic = read_i32(&file, 0).map_err(failed)?;
             let version = read_i32(&file, 4).map_err(failed)?;
             let said = read_i32(&file, 8).map_err(failed)?;
-            if magic != LLMC_MAGIC {
-                return Err(other(format!("it begins with {magic}, not with the number {LLMC_MAGIC}")));
+            let Some((known, width)) = llmc(magic) else {
+                return Err(other(format!("it begins with {magic}, not with 20240520 (u16 tokens) or 20240801 (u32)")));
+            };
+            if version != known {
+                return Err(other(format!(
+                    "its header has magic {magic} and version {version}, and only {known} is known"
+                )));
             }
-            if version != 1 {
-                return Err(other(format!("its header has version {version}, and only 1 (16-bit tokens) is known")));
+            let there = bytes - LLMC_HEADER;
+            if u64::try_from(said).ok().map(|said| said * width) != Some(there) {
+                return Err(other(format!("its header says {said} tokens of {width} bytes and {there} bytes follow")));
             }
-            let there = (bytes - LLMC_HEADER) / 2;
-            if u64::try_from(said).ok() != Some(there) || bytes % 2 == 1 {
-                return Err(other(format!("its header says {said} tokens and {} bytes follow", bytes - LLMC_HEADER)));
-            }
-            (LLMC_HEADER, there)
+            (LLMC_HEADER, width, there / width)
         }
     };
-    Ok(TokenFile { path, file, header, tokens })
+    Ok(TokenFile { path, file, header, width, tokens })
+}
+
+/// Version and bytes of a token of an llm.c file that begins with this number.
+fn llmc(magic: i32) -> Option<(i32, u64)> {
+    LLMC.iter().find(|(known, ..)| *known == magic).map(|&(_, version, width)| (version, width))
 }
 
 fn read_i32(file: &File, at: u64) -> io::Result<i32> {

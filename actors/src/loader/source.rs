@@ -11,6 +11,8 @@ use super::{DataError, Reading, word};
 
 /// Bytes read at a time when everything is read.
 const BLOCK: usize = 1 << 20;
+/// Up to here every token of a vocabulary fits two bytes.
+const NARROW_VOCAB: u32 = 1 << 16;
 
 /// Tokens `0..len`.
 #[derive(Clone, Debug)]
@@ -87,7 +89,7 @@ impl TokenSource {
     ///
     /// # Panics
     /// If the window reaches beyond the last token: windows are cut by `plan::batch` from the same length.
-    pub fn read(&self, start: u64, out: &mut [u16]) -> Result<(), DataError> {
+    pub fn read(&self, start: u64, out: &mut [u32]) -> Result<(), DataError> {
         assert!(start + out.len() as u64 <= self.len, "LD-1 (a window lies inside the data)");
         let mut index = self.parts.partition_point(|part| part.at + part.len <= start);
         let (mut at, mut out) = (start, out);
@@ -96,43 +98,42 @@ impl TokenSource {
             let part = &self.parts[index];
             let here = (part.at + part.len - at).min(out.len() as u64) as usize;
             let (now, rest) = out.split_at_mut(here);
-            bytes.resize(here * self.width(), 0);
-            part.read(part.first + (at - part.at), self.width(), &mut bytes)?;
-            self.decode(&bytes, now);
+            part.read(part.first + (at - part.at), now, &mut bytes)?;
             (at, out, index) = (at + here as u64, rest, index + 1);
         }
         Ok(())
     }
 
-    /// Checks every token and adds it, as little-endian u16, to a hash.
+    /// Checks every token and adds it to a hash, in the form that `DataFacts::digest` is defined over.
     pub(super) fn scan(&self, vocab: u32, hasher: &mut blake3::Hasher, reading: &Reading) -> Result<(), DataError> {
-        let width = self.width();
-        let (mut bytes, mut tokens, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut tokens, mut hashed) = (Vec::new(), Vec::<u32>::new(), Vec::new());
         for part in &self.parts {
             let mut utf8 = Utf8::default();
             let mut done = 0;
             while done < part.len {
-                let here = (part.len - done).min((BLOCK / width) as u64) as usize;
-                bytes.resize(here * width, 0);
+                let here = (part.len - done).min(BLOCK as u64 / part.file.width) as usize;
                 tokens.resize(here, 0);
-                part.read(part.first + done, width, &mut bytes)?;
+                part.read(part.first + done, &mut tokens, &mut bytes)?;
                 if self.format == DataFormat::Text {
                     // A split may fall inside a character: what is left of it begins a later part.
                     let cut = if part.first > 0 && done == 0 { continuation(&bytes) } else { 0 };
                     utf8.feed(&bytes[cut..], part.first + done + cut as u64).map_err(|at| part.not_utf8(at))?;
                 }
-                self.decode(&bytes, &mut tokens);
-                if let Some(bad) = tokens.iter().position(|&t: &u16| u32::from(t) >= vocab) {
+                if let Some(bad) = tokens.iter().position(|&t| t >= vocab) {
                     return Err(DataError::Vocabulary {
                         path: part.file.path.clone(),
                         position: part.first + done + bad as u64,
-                        token: u32::from(tokens[bad]),
+                        token: tokens[bad],
                         vocab,
                     });
                 }
-                wide.clear();
-                wide.extend(tokens.iter().flat_map(|t| t.to_le_bytes()));
-                hasher.update(&wide);
+                hashed.clear();
+                if vocab <= NARROW_VOCAB {
+                    hashed.extend(tokens.iter().flat_map(|&t| (t as u16).to_le_bytes()));
+                } else {
+                    hashed.extend(tokens.iter().flat_map(|t| t.to_le_bytes()));
+                }
+                hasher.update(&hashed);
                 done += here as u64;
                 reading.advance(here as u64)?;
             }
@@ -142,31 +143,21 @@ impl TokenSource {
         }
         Ok(())
     }
-
-    /// Bytes of a stored token.
-    fn width(&self) -> usize {
-        match self.format {
-            DataFormat::Text => 1,
-            DataFormat::NanoGpt | DataFormat::LlmC => 2,
-        }
-    }
-
-    fn decode(&self, bytes: &[u8], out: &mut [u16]) {
-        match self.format {
-            DataFormat::Text => out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = u16::from(b)),
-            DataFormat::NanoGpt | DataFormat::LlmC => {
-                for (o, pair) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-                    *o = u16::from_le_bytes([pair[0], pair[1]]);
-                }
-            }
-        }
-    }
 }
 
 impl Part {
-    fn read(&self, token: u64, width: usize, out: &mut [u8]) -> Result<(), DataError> {
-        let at = self.file.header + token * width as u64;
-        self.file.file.read_exact_at(out, at).map_err(|source| DataError::Read { path: self.file.path.clone(), source })
+    /// Tokens from `token` on, counted in the file; `bytes` becomes what was read.
+    fn read(&self, token: u64, out: &mut [u32], bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        let TokenFile { path, file, header, width, .. } = &*self.file;
+        bytes.resize(out.len() * *width as usize, 0);
+        file.read_exact_at(bytes, header + token * width)
+            .map_err(|source| DataError::Read { path: path.clone(), source })?;
+        for (token, stored) in out.iter_mut().zip(bytes.chunks_exact(*width as usize)) {
+            let mut wide = [0; 4];
+            wide[..stored.len()].copy_from_slice(stored);
+            *token = u32::from_le_bytes(wide);
+        }
+        Ok(())
     }
 
     fn not_utf8(&self, at: u64) -> DataError {

@@ -36,6 +36,7 @@ fn u16s(tokens: &[u16]) -> Vec<u8> {
     tokens.iter().flat_map(|t| t.to_le_bytes()).collect()
 }
 
+/// A file as llm.c writes it; `tokens` as pairs of bytes.
 fn llmc(magic: i32, version: i32, said: i32, tokens: &[u16]) -> Vec<u8> {
     let mut bytes = vec![0; 1024];
     for (at, word) in [magic, version, said].into_iter().enumerate() {
@@ -83,6 +84,21 @@ fn one_stream_has_one_digest_whatever_holds_it() {
     assert_eq!(found[0], found[2]);
     assert_eq!(found[0].digest, Digest::of(&u16s(&tokens)));
     assert_eq!((found[0].train_tokens, found[0].validation_tokens), (32, 10));
+}
+
+#[test]
+fn tokens_are_as_wide_as_the_vocabulary_asks() {
+    let dir = TempDir::new().expect("temp dir");
+    let tokens = [1, 65_535, 65_536, 200_018, 0, 7];
+    let stored: Vec<u8> = tokens.iter().flat_map(|t: &u32| t.to_le_bytes()).collect();
+    let mut bytes = llmc(20_240_801, 7, tokens.len() as i32, &[]);
+    bytes.extend(&stored);
+    let wide = spec(DataFormat::LlmC, &write(&dir, "wide.bin", &bytes), 0.0);
+    let mut out = [0; 6];
+    Corpus::open(&wide, &model(4, 200_019)).expect("opens").train().read(0, &mut out).expect("reads");
+    assert_eq!(out, tokens);
+    assert_eq!(facts(&wide, &model(4, 200_019)).expect("facts").digest, Digest::of(&stored));
+    refused(&wide, 200_018, &["token 200018 at position 3", "vocab is 200018"]);
 }
 
 #[test]
@@ -145,7 +161,9 @@ fn token_files_are_checked_to_the_byte() {
     refused(&llm(&[0; 100]), 1 << 16, &["shorter than the header"]);
     refused(&llm(&llmc(7, 1, 5, &[1; 5])), 1 << 16, &["begins with 7"]);
     refused(&llm(&llmc(20_240_520, 7, 5, &[1; 5])), 1 << 16, &["version 7"]);
-    refused(&llm(&llmc(20_240_520, 1, 6, &[1; 5])), 1 << 16, &["says 6 tokens and 10 bytes follow"]);
+    refused(&llm(&llmc(20_240_520, 1, 6, &[1; 5])), 1 << 16, &["says 6 tokens of 2 bytes and 10 bytes follow"]);
+    refused(&llm(&llmc(20_240_801, 7, 5, &[1; 5])), 1 << 16, &["says 5 tokens of 4 bytes and 10 bytes follow"]);
+    refused(&llm(&llmc(20_240_801, 1, 5, &[1; 10])), 1 << 16, &["magic 20240801 and version 1", "only 7"]);
     refused(&llm(&llmc(20_240_520, 1, -1, &[1; 5])), 1 << 16, &["says -1 tokens"]);
 }
 
@@ -184,7 +202,7 @@ fn touched_files_are_read_again_and_changed_ones_refused() {
     let read = |job: &Job, checked: &Checked| checked.read(job, Split::Train, &[vec![0..5, 4..9]]);
     let dir = TempDir::new().expect("temp dir");
     let (job, opened, path) = checked(&dir);
-    let want = vec![b"the ssubmi".map(u16::from).to_vec()];
+    let want = vec![b"the ssubmi".map(u32::from).to_vec()];
     assert_eq!(read(&job, &opened).expect("as submitted"), want);
     let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");
     file.set_modified(std::time::UNIX_EPOCH).expect("touched");

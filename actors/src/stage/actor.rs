@@ -223,7 +223,7 @@ impl StageState {
         &mut self,
         pass: Pass,
         step: u64,
-        windows: Result<Vec<Vec<u16>>, String>,
+        windows: Result<Vec<Vec<u32>>, String>,
     ) -> Result<(), ActorProcessingErr> {
         match windows {
             Err(cause) => self.say(SeatNews::Trouble(Trouble::Data { cause })),

@@ -57,7 +57,7 @@ pub enum StageMsg {
         /// At which step.
         step: u64,
         /// `context + 1` tokens a sample, by micro-batch; or what was found instead.
-        windows: Result<Vec<Vec<u16>>, String>,
+        windows: Result<Vec<Vec<u32>>, String>,
     },
     /// The device has done what it was given.
     Done(Result<Outcome, JobPanic>),

@@ -38,7 +38,7 @@ enum Tokens {
     /// A stage in the middle needs none.
     NotNeeded,
     Awaited,
-    Here(Vec<Vec<u16>>),
+    Here(Vec<Vec<u32>>),
 }
 
 /// What a seat does next.
@@ -88,7 +88,7 @@ impl Walk {
         Some((split, self.batches.iter().map(of).collect()))
     }
 
-    pub(super) fn loaded(&mut self, windows: Vec<Vec<u16>>) {
+    pub(super) fn loaded(&mut self, windows: Vec<Vec<u32>>) {
         self.tokens = Tokens::Here(windows);
     }
 
@@ -101,7 +101,7 @@ impl Walk {
     }
 
     /// Tokens of a micro-batch: all but each window's last, or (targets) all but each one's first.
-    pub(super) fn tokens(&self, batch: &MicroBatch, targets: bool) -> Vec<u16> {
+    pub(super) fn tokens(&self, batch: &MicroBatch, targets: bool) -> Vec<u32> {
         let Tokens::Here(windows) = &self.tokens else {
             unreachable!("ST-1 (a stage loads before it computes with tokens)")
         };

@@ -119,8 +119,8 @@ pub(super) fn flop_per_token(model: &ModelSpec) -> u64 {
 }
 
 /// `context + 1` pseudo-random tokens.
-fn noise(sample: u64, context: u64, vocab: u32) -> Vec<u16> {
-    (0..=context).map(|at| (philox(1, [sample, at])[0] % u64::from(vocab.min(1 << 16))) as u16).collect()
+fn noise(sample: u64, context: u64, vocab: u32) -> Vec<u32> {
+    (0..=context).map(|at| (philox(1, [sample, at])[0] % u64::from(vocab)) as u32).collect()
 }
 
 #[cfg(test)]

@@ -29,14 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..3 {
         // Steps, so that no bias is zero.
         solo.step(&device, &mut |sample| {
-            (0..=u64::from(context)).map(|i| (sample * 31 + i * i) as u16 % 251).collect()
+            (0..=u64::from(context)).map(|i| ((sample * 31 + i * i) % 251) as u32).collect()
         })?;
     }
-    let tokens: Vec<u16> = (0..2 * context).map(|i| (i * i % 251) as u16).collect();
+    let tokens: Vec<u32> = (0..2 * context).map(|i| i * i % 251).collect();
     let logits = solo.logits(&device, &tokens)?;
     let bytes: Vec<u8> = logits.host_visible().ok_or("a processor")?.iter().flat_map(|x| x.to_le_bytes()).collect();
     fs::write(dir.join("shoal_logits.f32"), bytes)?;
-    fs::write(dir.join("shoal_tokens.u16"), tokens.iter().flat_map(|t| t.to_le_bytes()).collect::<Vec<u8>>())?;
+    fs::write(dir.join("shoal_tokens.u32"), tokens.iter().flat_map(|t| t.to_le_bytes()).collect::<Vec<u8>>())?;
     fs::write(dir.join("config.json"), hf::config_json(&job.spec).to_string())?;
     let mut file = BufWriter::new(File::create(dir.join("model.safetensors"))?);
     hf::write_model(

@@ -46,7 +46,7 @@ pub enum ModelError {
     )]
     Token {
         /// Found.
-        token: u16,
+        token: u32,
         /// Rows of the token table.
         vocab: u32,
     },

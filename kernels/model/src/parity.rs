@@ -62,9 +62,9 @@ fn golden(name: &str) -> Vec<f64> {
 }
 
 /// The `context + 1` tokens of sample `sample` of batch `step`, both from 0.
-fn window(step: usize, sample: usize) -> Vec<u16> {
+fn window(step: usize, sample: usize) -> Vec<u32> {
     let at = (step * SAMPLES + sample) * (CONTEXT + 1);
-    golden("tokens")[at..at + CONTEXT + 1].iter().map(|&t| t as u16).collect()
+    golden("tokens")[at..at + CONTEXT + 1].iter().map(|&t| t as u32).collect()
 }
 
 /// Largest difference as a share of the golden tensor's largest element.
@@ -117,9 +117,9 @@ fn logits_loss_and_every_gradient_are_pytorchs() {
         last_of_lane: true,
         samples: (0..SAMPLES as u64).collect(),
     };
-    let windows: Vec<Vec<u16>> = (0..SAMPLES).map(|s| window(0, s)).collect();
-    let inputs: Vec<u16> = windows.iter().flat_map(|w| w[..CONTEXT].iter().copied()).collect();
-    let targets: Vec<u16> = windows.iter().flat_map(|w| w[1..].iter().copied()).collect();
+    let windows: Vec<Vec<u32>> = (0..SAMPLES).map(|s| window(0, s)).collect();
+    let inputs: Vec<u32> = windows.iter().flat_map(|w| w[..CONTEXT].iter().copied()).collect();
+    let targets: Vec<u32> = windows.iter().flat_map(|w| w[1..].iter().copied()).collect();
 
     model.forward(&device, Phase::Train { step: 1 }, &batch, Input::Tokens(&inputs)).expect("room");
     let logits = model.logits(&device, &batch).expect("room");

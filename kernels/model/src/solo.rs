@@ -76,7 +76,7 @@ impl Solo {
     pub fn step(
         &mut self,
         device: &Device,
-        window: &mut dyn FnMut(u64) -> Vec<u16>,
+        window: &mut dyn FnMut(u64) -> Vec<u32>,
     ) -> Result<LedgerEntry, ModelError> {
         let step = self.version.step + 1;
         let lanes = 0..self.job.spec.parallel.virtual_replicas;
@@ -107,7 +107,7 @@ impl Solo {
     pub fn evaluate(
         &mut self,
         device: &Device,
-        window: &mut dyn FnMut(u64) -> Vec<u16>,
+        window: &mut dyn FnMut(u64) -> Vec<u32>,
     ) -> Result<LossSum, ModelError> {
         let mut loss = LossSum::ZERO;
         for batch in validation_micro_batches(&self.job, 0..self.job.spec.parallel.virtual_replicas) {
@@ -123,7 +123,7 @@ impl Solo {
     ///
     /// # Panics
     /// If the tokens do not fill whole samples.
-    pub fn logits(&mut self, device: &Device, tokens: &[u16]) -> Result<Buffer, ModelError> {
+    pub fn logits(&mut self, device: &Device, tokens: &[u32]) -> Result<Buffer, ModelError> {
         let context = context(&self.job.spec) as usize;
         assert_eq!(tokens.len() % context, 0, "SO-5 (whole samples)");
         let batch = MicroBatch {
@@ -182,7 +182,7 @@ impl Solo {
         device: &Device,
         phase: Phase,
         batch: &MicroBatch,
-        window: &mut dyn FnMut(u64) -> Vec<u16>,
+        window: &mut dyn FnMut(u64) -> Vec<u32>,
     ) -> Result<LossSum, ModelError> {
         let (mut inputs, mut targets) = (Vec::new(), Vec::new());
         for &sample in &batch.samples {

@@ -32,7 +32,7 @@ use crate::weights::Weights;
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     /// First stage: tokens `[samples, context]`.
-    Tokens(&'a [u16]),
+    Tokens(&'a [u32]),
     /// Later stages: the activation `[samples, context, width]` of the stage before.
     Activation(Arc<Buffer>),
 }
@@ -190,7 +190,7 @@ impl StageModel {
         assert!(!flights.contains_key(&batch.index), "SM-6 (a micro-batch is in flight once): {}", batch.index);
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
         let mut flow = match input {
-            Input::Tokens(tokens) => Flow::Tokens(widen(tokens, scope.rows(), sizes.vocab)?),
+            Input::Tokens(tokens) => Flow::Tokens(checked(tokens, scope.rows(), sizes.vocab)?),
             Input::Activation(x) => {
                 assert_eq!(x.len(), scope.rows() * sizes.width, "SM-7 (an activation has a row for every token)");
                 Flow::Rows(x)
@@ -242,14 +242,14 @@ impl StageModel {
     ///
     /// # Panics
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
-    pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u16]) -> Result<LossSum, ModelError> {
+    pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u32]) -> Result<LossSum, ModelError> {
         let Self { arena, sizes, blocks, weights, flights, calls, seed, .. } = self;
         let mut flight = flights.remove(&batch.index).expect("SM-2 (forward before loss)");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
             panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
         };
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
-        let targets = widen(targets, scope.rows(), sizes.vocab)?;
+        let targets = checked(targets, scope.rows(), sizes.vocab)?;
         let (loss, scored) = head.loss(&scope, x, &targets, *seed).map_err(|source| ModelError::Loss { source })?;
         if let Some(last) = calls.last_mut() {
             last.forward += 1;
@@ -373,11 +373,11 @@ enum Flow {
     Ended,
 }
 
-fn widen(tokens: &[u16], rows: usize, vocab: usize) -> Result<Vec<u32>, ModelError> {
+fn checked(tokens: &[u32], rows: usize, vocab: usize) -> Result<Vec<u32>, ModelError> {
     assert_eq!(tokens.len(), rows, "SM-7 (a token for every row)");
-    match tokens.iter().find(|&&t| usize::from(t) >= vocab) {
+    match tokens.iter().find(|&&t| t as usize >= vocab) {
         Some(&token) => Err(ModelError::Token { token, vocab: vocab as u32 }),
-        None => Ok(tokens.iter().copied().map(u32::from).collect()),
+        None => Ok(tokens.to_vec()),
     }
 }
 

@@ -38,10 +38,10 @@ pub(crate) fn device(threads: usize) -> (Device, Arena) {
 }
 
 /// The tokens of some samples and the tokens that follow each: a function of the sample ids.
-pub(crate) fn tokens(spec: &JobSpec, samples: &[u64]) -> (Vec<u16>, Vec<u16>) {
+pub(crate) fn tokens(spec: &JobSpec, samples: &[u64]) -> (Vec<u32>, Vec<u32>) {
     let token = |sample: u64, at: u32| {
         let [word, _] = philox(99, [sample, u64::from(at)]);
-        (word % u64::from(spec.model.vocab())) as u16
+        (word % u64::from(spec.model.vocab())) as u32
     };
     let of = |shift: u32| {
         samples.iter().flat_map(move |&s| (0..spec.model.context()).map(move |at| token(s, at + shift))).collect()
