@@ -15,7 +15,7 @@ const SAMPLES: [u64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 fn shape_of(name: &str) -> Attention {
     let s = Sizes::named(name);
-    Attention { samples: s.samples, positions: s.positions, heads: s.heads, size: s.width / s.heads }
+    Attention { samples: s.samples, positions: s.positions, heads: s.heads, kv_heads: s.heads, size: s.width / s.heads }
 }
 
 fn dropout(shape: Attention, percent: u32) -> Option<Dropout<'static>> {
@@ -26,7 +26,7 @@ fn dropout(shape: Attention, percent: u32) -> Option<Dropout<'static>> {
 fn forward<const PERCENT: u32>(bencher: divan::Bencher<'_, '_>, name: &str) {
     let (b, shape) = (Bench::new(), shape_of(name));
     let tokens = shape.samples * shape.positions;
-    let qkv = b.buffer(tokens * 3 * shape.width());
+    let qkv = b.buffer(tokens * shape.packed());
     let (mut y, mut sums) = (b.buffer(tokens * shape.width()), b.buffer(shape.statistics()));
     bencher.counter(ItemsCount::new(4 * shape.statistics() * shape.positions * shape.size)).bench_local(|| {
         b.device.attention(y.view_mut(), sums.view_mut(), qkv.view(), shape, dropout(shape, PERCENT).as_ref());
@@ -37,9 +37,9 @@ fn forward<const PERCENT: u32>(bencher: divan::Bencher<'_, '_>, name: &str) {
 fn backward<const PERCENT: u32>(bencher: divan::Bencher<'_, '_>, name: &str) {
     let (b, shape) = (Bench::new(), shape_of(name));
     let tokens = shape.samples * shape.positions;
-    let (qkv, dy) = (b.buffer(tokens * 3 * shape.width()), b.buffer(tokens * shape.width()));
+    let (qkv, dy) = (b.buffer(tokens * shape.packed()), b.buffer(tokens * shape.width()));
     let (mut y, mut sums) = (b.buffer(tokens * shape.width()), b.buffer(shape.statistics()));
-    let mut dqkv = b.buffer(tokens * 3 * shape.width());
+    let mut dqkv = b.buffer(tokens * shape.packed());
     let dropout = dropout(shape, PERCENT);
     b.device.attention(y.view_mut(), sums.view_mut(), qkv.view(), shape, dropout.as_ref());
     bencher.counter(ItemsCount::new(8 * shape.statistics() * shape.positions * shape.size)).bench_local(|| {

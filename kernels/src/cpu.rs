@@ -20,6 +20,11 @@ mod math;
 mod matmul;
 mod norm;
 mod pool;
+mod rms_norm;
+mod rope;
+mod rows;
+mod swiglu;
+pub(crate) mod turn;
 
 #[cfg(test)]
 mod testing;

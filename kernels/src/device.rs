@@ -6,10 +6,12 @@
 
 mod dropout;
 mod queue;
+mod rope;
 mod shape;
 
 pub use dropout::{Dropout, DropoutKey, DropoutSite};
 pub use queue::{JobPanic, Queue};
+pub use rope::{Rotary, RotaryScaling, rope_table};
 pub use shape::{AdamW, Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
 
 use crate::arena::{Arena, ArenaError, View, ViewMut};
@@ -150,6 +152,35 @@ impl Device {
         }
     }
 
+    /// RMSNorm over rows of `gamma.len()` elements, `y = gamma (x / rms)` with `rms^2 = mean(x^2) + epsilon`; `stats [rows]` gets
+    /// `1 / rms`.
+    pub fn rms_norm(&self, y: ViewMut<'_>, stats: ViewMut<'_>, x: View<'_>, gamma: View<'_>, epsilon: f32) {
+        match self {
+            Self::Cpu(cpu) => cpu.rms_norm(y.into_host(), stats.into_host(), x.host(), gamma.host(), epsilon),
+        }
+    }
+
+    /// Gradients of [`Self::rms_norm`]: `dx` and `dgamma`, each written as its `Write` says, from `dy`, the input `x` and its
+    /// `stats`.
+    pub fn rms_norm_backward(
+        &self,
+        dx: (ViewMut<'_>, Write),
+        dgamma: (ViewMut<'_>, Write),
+        dy: View<'_>,
+        (x, stats): (View<'_>, View<'_>),
+        gamma: View<'_>,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.rms_norm_backward(
+                (dx.0.into_host(), dx.1),
+                (dgamma.0.into_host(), dgamma.1),
+                dy.host(),
+                (x.host(), stats.host()),
+                gamma.host(),
+            ),
+        }
+    }
+
     /// `y = gelu(x)`, the tanh form.
     pub fn gelu(&self, y: ViewMut<'_>, x: View<'_>) {
         match self {
@@ -164,8 +195,23 @@ impl Device {
         }
     }
 
+    /// `y [rows, width] = silu(gate) up` from the packed `gate_up [rows, 2 width]`, the gate first.
+    pub fn swiglu(&self, y: ViewMut<'_>, gate_up: View<'_>, width: usize) {
+        match self {
+            Self::Cpu(cpu) => cpu.swiglu(y.into_host(), gate_up.host(), width),
+        }
+    }
+
+    /// [`Self::swiglu`] again, for its backward pass: `y` gets the same bits, and `gate_up` becomes its gradient, from
+    /// `dy [rows, width]`.
+    pub fn swiglu_backward(&self, y: ViewMut<'_>, gate_up: ViewMut<'_>, dy: View<'_>, width: usize) {
+        match self {
+            Self::Cpu(cpu) => cpu.swiglu_backward(y.into_host(), gate_up.into_host(), dy.host(), width),
+        }
+    }
+
     /// Causal self-attention: `y [tokens, width]` and `statistics [samples, heads, positions]` (log-sum-exp of scaled scores)
-    /// from the packed `qkv [tokens, 3 width]`, with dropout on the probabilities.
+    /// from the packed `qkv [tokens, packed]`, with dropout on the probabilities.
     pub fn attention(
         &self,
         y: ViewMut<'_>,
@@ -196,6 +242,23 @@ impl Device {
                 shape,
                 dropout,
             ),
+        }
+    }
+
+    /// Attention of one new token a sequence: `y [samples, width]` from its packed row in `qkv [samples, packed]` and the cache
+    /// `[samples, positions, cached]`, of which each sequence has the first `lengths[sample]` rows, its own last. A row of the
+    /// cache is the key and value part of a packed row. The bits are those of that token's row in [`Self::attention`] over the
+    /// whole sequence.
+    pub fn attention_decode(
+        &self,
+        y: ViewMut<'_>,
+        qkv: View<'_>,
+        cache: View<'_>,
+        lengths: &[usize],
+        shape: Attention,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.attention_decode(y.into_host(), qkv.host(), cache.host(), lengths, shape),
         }
     }
 

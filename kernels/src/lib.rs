@@ -17,5 +17,5 @@ pub use arena::{Arena, ArenaError, Budget, Buffer, Tag, Tier, Usage, View, ViewM
 pub use cpu::{Class, CpuDevice};
 pub use device::{
     AdamW, Attention, Device, Dropout, DropoutKey, DropoutSite, IGNORE, JobPanic, Layout, Linear, LossSum, NormParams,
-    Queue, SquareSum, Write,
+    Queue, Rotary, RotaryScaling, SquareSum, Write, rope_table,
 };

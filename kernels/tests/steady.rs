@@ -91,7 +91,7 @@ impl Bench {
 
     /// Attention, which has products in it.
     fn attend(&self) {
-        let shape = Attention { samples: 2, positions: 80, heads: 3, size: 16 };
+        let shape = Attention { samples: 2, positions: 80, heads: 3, kv_heads: 3, size: 16 };
         let (tokens, width) = (160, shape.width());
         let (qkv, mut dqkv) = (self.buffer(3 * tokens * width), self.buffer(3 * tokens * width));
         let (mut y, mut sums) = (self.buffer(tokens * width), self.buffer(shape.statistics()));

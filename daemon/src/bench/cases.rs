@@ -1,5 +1,8 @@
 //! The operations of a training step, each with its work and its operands.
 
+mod llama;
+
+use llama::{rms_norm, rms_norm_backward, rope, swiglu, swiglu_backward};
 use shoal_kernels::{
     AdamW, Arena, ArenaError, Attention, Buffer, Device, Dropout, DropoutKey, DropoutSite, Layout, Linear, NormParams,
     Tag, Write,
@@ -64,8 +67,11 @@ pub(super) fn cases(s: Sizes) -> Vec<Case> {
         all.extend([linear(shape), linear_input_gradient(shape), linear_weight_gradient(shape)]);
     }
     all.push(bias_gradient(rows, 4 * width));
-    let attention = Attention { samples: s.samples, positions: s.positions, heads: s.heads, size: width / s.heads };
+    let (samples, positions, heads) = (s.samples, s.positions, s.heads);
+    let attention = Attention { samples, positions, heads, kv_heads: heads, size: width / heads };
     all.extend([attention_forward(attention), attention_backward(attention)]);
+    all.extend([rms_norm(rows, width), rms_norm_backward(rows, width), rope(attention)]);
+    all.extend([swiglu(rows, 4 * width), swiglu_backward(rows, 4 * width)]);
     all.extend([gelu(rows, 4 * width), gelu_with_slope(rows, 4 * width), multiply_into(4 * rows * width)]);
     all.extend([add_residual(rows, width), dropout(s)]);
     all.extend([cross_entropy(rows, vocab), cross_entropy_loss(rows, vocab), embedding_backward(s)]);
@@ -172,7 +178,7 @@ fn layer_norm_backward(rows: usize, width: usize) -> Case {
 }
 
 fn named(shape: Attention) -> String {
-    let Attention { samples, positions, heads, size } = shape;
+    let Attention { samples, positions, heads, kv_heads: _, size } = shape;
     format!("{samples} x {positions}, {heads} heads of {size}")
 }
 

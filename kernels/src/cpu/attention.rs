@@ -2,8 +2,10 @@
 //!
 //! Forward keeps the log-sum-exp of every row; backward draws the probabilities again from it (Dao et al., "FlashAttention"):
 //! with `P = softmax(scale Q K^T)`, mask Z (zero or the dropout factor), `O = (P Z) V`: `dV = (P Z)^T dO`, `dP = (dO V^T) Z`,
-//! `dS = P (dP - rowsum(dO O))`, `dQ = scale dS K`, `dK = scale dS^T Q`.
+//! `dS = P (dP - rowsum(dO O))`, `dQ = scale dS K`, `dK = scale dS^T Q`. Where query heads share keys and values, `dK` and `dV`
+//! are summed over them in ascending order.
 
+mod decode;
 #[cfg(test)]
 mod tests;
 
@@ -116,9 +118,8 @@ impl Head {
     /// First elements of query, key and value of the head's first token in the packed buffer.
     fn packed(self) -> [usize; 3] {
         let Attention { positions, size, .. } = self.shape;
-        let width = self.shape.width();
-        let row = self.sample * positions * 3 * width;
-        let key = row + width + 2 * self.head * size;
+        let row = self.sample * positions * self.shape.packed();
+        let key = row + self.shape.width() + 2 * (self.head / self.shape.group()) * size;
         [row + self.head * size, key, key + size]
     }
 
@@ -158,7 +159,7 @@ impl CpuDevice {
     ) {
         check(y.len(), statistics.len(), qkv.len(), shape, dropout);
         let tile = tile_of(shape);
-        let (width, positions, size) = (shape.width(), shape.positions, shape.size);
+        let (width, packed, positions, size) = (shape.width(), shape.packed(), shape.positions, shape.size);
         let (y, statistics) = (Parts::of(y), Parts::of(statistics));
         self.pool.each(shape.samples * shape.heads, |item| {
             let head = Head::of(shape, item);
@@ -171,11 +172,11 @@ impl CpuDevice {
                 let rows = tile.min(positions - first);
                 let keys = first + rows;
                 let scores = &mut scratch[..rows * keys];
-                let queries = matrix(qkv, q + first * 3 * width, 3 * width);
+                let queries = matrix(qkv, q + first * packed, packed);
                 let at = Strided { base: scores.as_mut_ptr(), row: keys, column: 1 };
                 // SAFETY: rows of this head within checked buffers; scratch is this thread's.
                 unsafe {
-                    let keys_of = matrix(qkv, k, 3 * width).transposed();
+                    let keys_of = matrix(qkv, k, packed).transposed();
                     product(at, queries, keys_of, Size { m: rows, n: keys, k: size }, Write::Overwrite);
                 }
                 for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
@@ -191,7 +192,7 @@ impl CpuDevice {
                 unsafe {
                     let out = Strided { base: y.base().add(out), row: width, column: 1 };
                     let scores = Strided { base: scores.as_ptr(), row: keys, column: 1 };
-                    let values = matrix(qkv, v, 3 * width);
+                    let values = matrix(qkv, v, packed);
                     product(out, scores, values, Size { m: rows, n: size, k: keys }, Write::Overwrite);
                 }
             }
@@ -210,28 +211,31 @@ impl CpuDevice {
         assert!(dqkv.len() == qkv.len() && dy.len() == y.len(), "KN-1 (shapes): attention backward {shape:?}");
         let tile = tile_of(shape);
         let out = Parts::of(dqkv);
-        self.pool.each(shape.samples * shape.heads, |item| {
-            let head = Head::of(shape, item);
+        // Heads of one group write the same key and value gradients, so a group is one item.
+        self.pool.each(shape.samples * shape.kv_heads, |item| {
             let mut scratch = self.thread_scratch();
             let (p, dp) = scratch.view_mut().into_host().split_at_mut(THREAD_SCRATCH / 2);
-            let statistics = &statistics[head.statistics()..head.statistics() + shape.positions];
-            self.clear_keys(&out, head);
-            for first in (0..shape.positions).step_by(tile) {
-                let rows = tile.min(shape.positions - first);
-                let keys = first + rows;
-                let (p, dp) = (&mut p[..rows * keys], &mut dp[..rows * keys]);
-                self.tile_backward(&out, dy, (y, statistics, qkv), head, first, (p, dp), dropout);
+            let heads = (item * shape.group()..(item + 1) * shape.group()).map(|item| Head::of(shape, item));
+            self.clear_keys(&out, Head::of(shape, item * shape.group()));
+            for head in heads {
+                let statistics = &statistics[head.statistics()..head.statistics() + shape.positions];
+                for first in (0..shape.positions).step_by(tile) {
+                    let rows = tile.min(shape.positions - first);
+                    let keys = first + rows;
+                    let (p, dp) = (&mut p[..rows * keys], &mut dp[..rows * keys]);
+                    self.tile_backward(&out, dy, (y, statistics, qkv), head, first, (p, dp), dropout);
+                }
             }
         });
     }
 
-    /// Zeroes a head's key and value gradients, to which every tile adds.
+    /// Zeroes the key and value gradients of a head's group, to which every tile adds.
     fn clear_keys(&self, dqkv: &Parts<'_, f32>, head: Head) {
         let Attention { positions, size, .. } = head.shape;
         let [_, key, _] = head.packed();
         for position in 0..positions {
-            let at = key + position * 3 * head.shape.width();
-            // SAFETY: only this item touches this head's columns.
+            let at = key + position * head.shape.packed();
+            // SAFETY: only this item touches this group's columns.
             unsafe { dqkv.part(at..at + 2 * size) }.fill(0.0);
         }
     }
@@ -248,18 +252,18 @@ impl CpuDevice {
         dropout: Option<&Dropout<'_>>,
     ) {
         let Attention { size, .. } = head.shape;
-        let width = head.shape.width();
+        let (width, packed) = (head.shape.width(), head.shape.packed());
         let [q, k, v] = head.packed();
         let out = head.output() + first * width;
         let rows = tile_of(head.shape).min(head.shape.positions - first);
         let keys = first + rows;
         let scores = Size { m: rows, n: keys, k: size };
-        let queries = matrix(qkv, q + first * 3 * width, 3 * width);
+        let queries = matrix(qkv, q + first * packed, packed);
         let dout = matrix(dy, out, width);
         // SAFETY: rows of this head within checked buffers; scratch is this thread's.
         unsafe {
-            let keys_of = matrix(qkv, k, 3 * width).transposed();
-            let values = matrix(qkv, v, 3 * width).transposed();
+            let keys_of = matrix(qkv, k, packed).transposed();
+            let values = matrix(qkv, v, packed).transposed();
             let at = |base| Strided { base, row: keys, column: 1 };
             product(at(p.as_mut_ptr()), queries, keys_of, scores, Write::Overwrite);
             product(at(dp.as_mut_ptr()), dout, values, scores, Write::Overwrite);
@@ -279,13 +283,13 @@ impl CpuDevice {
             p_hidden.fill(0.0);
             dp_hidden.fill(0.0);
         }
-        // SAFETY: as above; only this item touches this head's columns of the gradient.
+        // SAFETY: as above; only this item touches this group's columns of the gradient.
         unsafe {
-            let gradient = |at: usize| Strided { base: dqkv.base().add(at), row: 3 * width, column: 1 };
+            let gradient = |at: usize| Strided { base: dqkv.base().add(at), row: packed, column: 1 };
             let (p, ds) = (Strided::rows(p, keys).pointer(), Strided::rows(dp, keys).pointer());
             let over_keys = Size { m: rows, n: size, k: keys };
             let over_rows = Size { m: keys, n: size, k: rows };
-            product(gradient(q + first * 3 * width), ds, matrix(qkv, k, 3 * width), over_keys, Write::Overwrite);
+            product(gradient(q + first * packed), ds, matrix(qkv, k, packed), over_keys, Write::Overwrite);
             product(gradient(k), ds.transposed(), queries, over_rows, Write::Add);
             product(gradient(v), p.transposed(), dout, over_rows, Write::Add);
         }
@@ -296,7 +300,7 @@ fn check(y: usize, statistics: usize, qkv: usize, shape: Attention, dropout: Opt
     let tokens = shape.samples * shape.positions;
     assert!(
         y == tokens * shape.width()
-            && qkv == 3 * y
+            && qkv == tokens * shape.packed()
             && statistics == shape.statistics()
             && dropout.is_none_or(|d| d.samples.len() == shape.samples),
         "KN-1 (shapes): attention {shape:?}"

@@ -6,30 +6,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::CpuDevice;
 use super::class::by_class;
 use super::lanes::{LANES, Lanes};
 use super::pool::Parts;
-use super::{CpuDevice, SHARED_SCRATCH};
+use super::rows::{Blocks, add_blocks, row_sum};
 use crate::device::Write;
-
-/// Rows of a block of parameter sums, at least.
-const BLOCK: usize = 32;
-
-/// Sum over a row of `f(index)` in lanes; `f` gives the sixteen values from an index, padded with zeros.
-#[inline(always)]
-fn row_sum(row: &[f32], f: impl Fn(Lanes) -> Lanes) -> f32 {
-    let mut sum = Lanes::splat(0.0);
-    let (whole, tail) = row.as_chunks::<LANES>();
-    for chunk in whole {
-        sum = sum.add(f(Lanes(*chunk)));
-    }
-    if !tail.is_empty() {
-        let mut last = f(Lanes::load_tail(tail, 0.0));
-        last.0[tail.len()..].fill(0.0);
-        sum = sum.add(last);
-    }
-    sum.sum()
-}
 
 by_class! {
     fn forward(y: &mut [f32], stats: &mut [f32], x: &[f32], gamma: &[f32], beta: &[f32], epsilon: f32) {
@@ -151,17 +133,13 @@ impl CpuDevice {
             "KN-1 (shapes): layer norm backward {} of {width}",
             x.len()
         );
-        let room = SHARED_SCRATCH / (2 * width);
-        assert!(room > 0, "KN-1 (shapes): rows of {width} elements are wider than the scratch allows");
-        // A function of the shape alone.
-        let block = BLOCK.max(rows.div_ceil(room));
-        let blocks = rows.div_ceil(block);
+        let blocks = Blocks::of(rows, 2 * width);
         let mut scratch = self.shared_scratch();
-        let scratch = &mut scratch.view_mut().into_host()[..blocks * 2 * width];
+        let scratch = &mut scratch.view_mut().into_host()[..blocks.count * 2 * width];
         {
             let (sums, dx) = (Parts::of(scratch), Parts::of(dx));
-            self.pool.each(blocks, |b| {
-                let run = b * block..((b + 1) * block).min(rows);
+            self.pool.each(blocks.count, |b| {
+                let run = blocks.rows(b);
                 let span = run.start * width..run.end * width;
                 // SAFETY: blocks are disjoint.
                 let (dx, sums) = unsafe { (dx.part(span.clone()), sums.part(b * 2 * width..(b + 1) * 2 * width)) };
@@ -171,35 +149,7 @@ impl CpuDevice {
         }
         // Few enough numbers that one thread adds them.
         for (half, out) in [dgamma, dbeta].into_iter().enumerate() {
-            add_blocks(self.class, out, scratch, half * width, write);
-        }
-    }
-}
-
-by_class! {
-    /// `out` from the sums of all blocks, in order; `offset` says which half of a block's sums.
-    fn add_blocks(out: &mut [f32], sums: &mut [f32], offset: usize, write: Write) {
-        let width = out.len();
-        let (first, rest) = sums.split_at_mut((2 * width).min(sums.len()));
-        if first.is_empty() {
-            if write == Write::Overwrite {
-                out.fill(0.0);
-            }
-            return;
-        }
-        let total = &mut first[offset..offset + width];
-        for block in rest.chunks_exact(2 * width) {
-            for (total, sum) in total.iter_mut().zip(&block[offset..]) {
-                *total += sum;
-            }
-        }
-        match write {
-            Write::Overwrite => out.copy_from_slice(total),
-            Write::Add => {
-                for (out, total) in out.iter_mut().zip(total) {
-                    *out += *total;
-                }
-            }
+            add_blocks(self.class, out, scratch, 2 * width, half * width, write);
         }
     }
 }

@@ -35,6 +35,23 @@ proptest! {
             device.bias_gradient(&mut dbias, &dy, write);
             dbias
         });
+        let stats = everywhere(|device| {
+            let (mut y, mut stats) = (vec![0.0; n], vec![0.0; rows]);
+            device.rms_norm(&mut y, &mut stats, &x, &gamma, 1e-5);
+            [y, stats].concat()
+        }).split_off(n);
+        everywhere(|device| {
+            let (mut dx, mut dgamma) = (dy.clone(), gamma.clone());
+            device.rms_norm_backward((&mut dx, write), (&mut dgamma, write), &dy, (&x, &stats), &gamma);
+            [dx, dgamma].concat()
+        });
+        everywhere(|device| {
+            let (mut y, mut gate_up) = (vec![0.0; n], values(salt ^ 3, 2 * n));
+            device.swiglu(&mut y, &gate_up, width);
+            let dy = y.clone();
+            device.swiglu_backward(&mut y, &mut gate_up, &dy, width);
+            [y, dy, gate_up].concat()
+        });
         let targets: Vec<u32> = (0..rows).map(|row| (row * 31 % width) as u32).collect();
         everywhere(|device| {
             let mut logits = x.clone();
@@ -61,13 +78,13 @@ proptest! {
 
     #[test]
     fn samples(
-        samples in 1_usize..=4, positions in 1_usize..150, heads in 1_usize..4, size in 1_usize..40,
+        samples in 1_usize..=4, positions in 1_usize..150, kv_heads in 1_usize..4, group in 1_usize..3, size in 1_usize..40,
         probability in 0.0_f32..0.9, salt in any::<u64>(),
     ) {
-        let shape = Attention { samples, positions, heads, size };
+        let shape = Attention { samples, positions, heads: kv_heads * group, kv_heads, size };
         let (tokens, width) = (samples * positions, shape.width());
         let dropout = Dropout { key: KEY, probability, samples: &IDS[..samples] };
-        let (qkv, dy) = (values(salt, 3 * tokens * width), values(salt ^ 1, tokens * width));
+        let (qkv, dy) = (values(salt, tokens * shape.packed()), values(salt ^ 1, tokens * width));
         let mut y = everywhere(|device| {
             let (mut y, mut sums) = (vec![0.0; tokens * width], vec![0.0; shape.statistics()]);
             device.attention(&mut y, &mut sums, &qkv, shape, Some(&dropout));

@@ -35,15 +35,18 @@ pub enum Write {
 
 /// Sizes of causal self-attention.
 ///
-/// The packed input has a row `[q: heads x size][kv: heads x (k, v) x size]` a token; the output a row `[heads x size]`.
+/// The packed input has a row `[q: heads x size][kv: kv_heads x (k, v) x size]` a token; the output a row `[heads x size]`.
+/// Query heads share a key and value head in runs of [`Attention::group`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// Samples, each attending within itself.
     pub samples: usize,
     /// Tokens of a sample.
     pub positions: usize,
-    /// Heads.
+    /// Query heads.
     pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
     /// Elements of a head.
     pub size: usize,
 }
@@ -53,6 +56,33 @@ impl Attention {
     #[must_use]
     pub fn width(&self) -> usize {
         self.heads * self.size
+    }
+
+    /// Elements of a packed row.
+    #[must_use]
+    pub fn packed(&self) -> usize {
+        self.width() + self.cached()
+    }
+
+    /// Elements of the key and value part of a packed row: what a cache keeps of a token.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        2 * self.kv_heads * self.size
+    }
+
+    /// Query heads that share a key and value head.
+    ///
+    /// # Panics
+    /// If `kv_heads` does not divide `heads`.
+    #[must_use]
+    pub fn group(&self) -> usize {
+        assert!(
+            self.kv_heads > 0 && self.heads.is_multiple_of(self.kv_heads),
+            "KN-1 (shapes): {} query heads for {} of keys and values",
+            self.heads,
+            self.kv_heads
+        );
+        self.heads / self.kv_heads
     }
 
     /// Elements of the log-sum-exp statistics: `[samples, heads, positions]`.

@@ -239,6 +239,7 @@ fn attention(scope: &Scope<'_>) -> Attention {
         samples: scope.samples.len(),
         positions: sizes.context,
         heads: sizes.heads,
+        kv_heads: sizes.heads,
         size: sizes.width / sizes.heads,
     }
 }

@@ -86,7 +86,7 @@ fn add_is_one_addition_of_the_whole_result() {
 /// Wide rows leave room for few blocks, which then get taller: a function of the shape alone.
 #[test]
 fn wide_rows_fit_the_scratch() {
-    let case = case(70, super::SHARED_SCRATCH / 4);
+    let case = case(70, super::super::SHARED_SCRATCH / 4);
     let got = case.backward(Write::Overwrite, f32::NAN);
     let dbeta = &got[got.len() - case.gamma.len()..];
     let want: Vec<f64> = (0..case.gamma.len())

@@ -1,0 +1,55 @@
+//! Operations that a Llama has and a GPT-2 has not.
+
+use shoal_kernels::{Attention, Rotary, RotaryScaling, Tag, Write, rope_table};
+
+use super::{Case, buffer, buffers, case, named, passes};
+
+pub(super) fn rms_norm(rows: usize, width: usize) -> Case {
+    case("rms_norm", format!("{rows} x {width}"), passes(2, rows * width), move |device, arena| {
+        let [x, mut y] = buffers(device, arena, [rows * width; 2])?;
+        let [mut stats, gamma] = buffers(device, arena, [rows, width])?;
+        Ok(Box::new(move |device| {
+            device.rms_norm(y.view_mut(), stats.view_mut(), x.view(), gamma.view(), 1e-5);
+        }))
+    })
+}
+
+pub(super) fn rms_norm_backward(rows: usize, width: usize) -> Case {
+    case("rms_norm_backward", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
+        let [x, dy, mut dx] = buffers(device, arena, [rows * width; 3])?;
+        let [stats, gamma, mut dgamma] = buffers(device, arena, [rows, width, width])?;
+        Ok(Box::new(move |device| {
+            let (dx, dgamma) = ((dx.view_mut(), Write::Overwrite), (dgamma.view_mut(), Write::Overwrite));
+            device.rms_norm_backward(dx, dgamma, dy.view(), (x.view(), stats.view()), gamma.view());
+        }))
+    })
+}
+
+/// Reads and writes queries and keys.
+pub(super) fn rope(shape: Attention) -> Case {
+    let tokens = shape.samples * shape.positions;
+    let work = passes(2, tokens * (shape.heads + shape.kv_heads) * shape.size);
+    case("rope", named(shape), work, move |device, arena| {
+        let mut qkv = buffer(device, arena, tokens * shape.packed())?;
+        let table = rope_table(shape.positions, shape.size, &Rotary { theta: 1e4, scaling: RotaryScaling::None });
+        let mut turns = arena.alloc(Tag::Temporary, table.len())?;
+        device.upload(turns.view_mut(), &table);
+        Ok(Box::new(move |device| device.rope(qkv.view_mut(), turns.view(), shape)))
+    })
+}
+
+/// Reads two elements and writes one.
+pub(super) fn swiglu(rows: usize, width: usize) -> Case {
+    case("swiglu", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
+        let [gate_up, mut y] = buffers(device, arena, [2 * rows * width, rows * width])?;
+        Ok(Box::new(move |device| device.swiglu(y.view_mut(), gate_up.view(), width)))
+    })
+}
+
+/// Reads three elements and writes three.
+pub(super) fn swiglu_backward(rows: usize, width: usize) -> Case {
+    case("swiglu_backward", format!("{rows} x {width}"), passes(6, rows * width), move |device, arena| {
+        let [mut gate_up, mut y, dy] = buffers(device, arena, [2 * rows * width, rows * width, rows * width])?;
+        Ok(Box::new(move |device| device.swiglu_backward(y.view_mut(), gate_up.view_mut(), dy.view(), width)))
+    })
+}
