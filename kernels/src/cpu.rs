@@ -13,6 +13,7 @@ mod dropout;
 mod elementwise;
 mod embedding;
 mod gelu;
+mod half;
 mod lanes;
 mod layer_norm;
 mod linear;

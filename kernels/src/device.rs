@@ -5,6 +5,7 @@
 //! are broken invariants of the caller and panic.
 
 mod dropout;
+mod half;
 mod queue;
 mod rope;
 mod shape;

@@ -12,6 +12,7 @@
 pub mod arena;
 mod cpu;
 pub mod device;
+mod half;
 
 pub use arena::{Arena, ArenaError, Budget, Buffer, Tag, Tier, Usage, View, ViewMut};
 pub use cpu::{Class, CpuDevice};
@@ -19,3 +20,4 @@ pub use device::{
     AdamW, Attention, Device, Dropout, DropoutKey, DropoutSite, IGNORE, JobPanic, Layout, Linear, LossSum, NormParams,
     Queue, Rotary, RotaryScaling, SquareSum, Write, rope_table,
 };
+pub use half::Half;

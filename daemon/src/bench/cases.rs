@@ -1,7 +1,9 @@
 //! The operations of a training step, each with its work and its operands.
 
+mod half;
 mod llama;
 
+use half::{pack, round, unpack};
 use llama::{rms_norm, rms_norm_backward, rope, swiglu, swiglu_backward};
 use shoal_kernels::{
     AdamW, Arena, ArenaError, Attention, Buffer, Device, Dropout, DropoutKey, DropoutSite, Layout, Linear, NormParams,
@@ -76,6 +78,7 @@ pub(super) fn cases(s: Sizes) -> Vec<Case> {
     all.extend([add_residual(rows, width), dropout(s)]);
     all.extend([cross_entropy(rows, vocab), cross_entropy_loss(rows, vocab), embedding_backward(s)]);
     let layer = 12 * width * width;
+    all.extend([round(layer), pack(layer), unpack(layer)]);
     all.extend([add_into(layer), sum_of_squares(layer), adamw(layer)]);
     all
 }
