@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, DataFormat, JobSpec, LrShape, ModelSpec, Validation};
+use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, ModelSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,11 @@ impl JobSpec {
         }
         within("elastic.redundancy", self.elastic.redundancy, limits::REDUNDANCY)?;
         absolute("data.path", &self.data.path)?;
+        match &self.init {
+            InitSpec::Seed => {}
+            InitSpec::Hf(path) => absolute("model.hf", path)?,
+            InitSpec::LlmC(path) => absolute("model.llmc", path)?,
+        }
         match &self.data.validation {
             Validation::Path(path) => absolute("data.validation", path),
             Validation::Tail { .. } => Ok(()),

@@ -110,6 +110,12 @@ impl<'d> Section<'d> {
         }
     }
 
+    /// A key that is there and is none of `keys`, with its place.
+    pub(crate) fn other_than(&self, keys: &[&str]) -> Option<Found<()>> {
+        let (key, value) = self.table?.iter().find(|(key, _)| !keys.contains(&key.get_ref().as_ref()))?;
+        Some(self.found(key.get_ref(), value, ()))
+    }
+
     /// The error for a key that has no default and is not there.
     pub(crate) fn missing(&self, key: &str, allowed: &str) -> ConfigError {
         ConfigError::At {
@@ -134,6 +140,14 @@ impl<'d> Section<'d> {
 }
 
 impl<T> Found<T> {
+    /// The error for a file or directory that is named here and cannot be what is wanted.
+    pub(crate) fn conflict(&self, problem: impl Into<String>) -> ConfigError {
+        ConfigError::At {
+            place: self.place.clone(),
+            problem: Problem::Files { key: self.key.clone(), found: self.text.clone(), problem: problem.into() },
+        }
+    }
+
     /// The error for a value of the right type that is not allowed.
     pub(crate) fn refuse(&self, allowed: impl Into<Cow<'static, str>>) -> ConfigError {
         ConfigError::At {

@@ -68,6 +68,16 @@ pub enum Problem {
         /// What it takes.
         allowed: String,
     },
+    /// Files that a value names are not what they have to be.
+    #[error("`{key}` is {found}: {problem}")]
+    Files {
+        /// With its section.
+        key: String,
+        /// As typed.
+        found: String,
+        /// What is there, and what has to be.
+        problem: String,
+    },
     /// A value is not allowed.
     #[error("`{key}` is {found}; allowed: {allowed}")]
     Value {
@@ -78,6 +88,12 @@ pub enum Problem {
         /// What it takes.
         allowed: String,
     },
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 fn hint(nearest: Option<&'static str>) -> String {

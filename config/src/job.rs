@@ -1,6 +1,7 @@
 //! `job.toml`: from what was typed to what it means.
 
 mod rate;
+mod weights;
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -34,22 +35,32 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
     let document = Document::parse(text, file_name)?;
     let raw = RawJob::of(&document)?;
     let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let (model, format) = (model(&raw.model)?, format(&raw.data)?);
+    let format = format(&raw.data)?;
+    let weights::Weights { model, init, named } = weights::resolve(&raw.model, base_dir, model)?;
     if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(model.vocab())) {
-        return Err(refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""));
+        return Err(match &named {
+            Some(named) => named.conflict(format!("its vocabulary is {}, and text takes at least 256", model.vocab())),
+            None => refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""),
+        });
     }
     let data = data(&raw.data, format, base_dir)?;
     let train = train(&raw.train, &data, u64::from(model.context()))?;
     let parallel = parallel(&raw.parallel, &model, &train)?;
-    Ok(JobSpec {
+    let spec = JobSpec {
         name: raw.name.map_or_else(stem, |found| found.value),
         seed: raw.seed.map_or(1, |found| found.value),
         elastic: elastic(&raw.elastic)?,
         model,
+        init,
         data,
         train,
         parallel,
-    })
+    };
+    // Sizes from files were not typed, so nothing has looked at them yet.
+    if let Some(named) = named {
+        spec.check().map_err(|error| named.conflict(error.to_string()))?;
+    }
+    Ok(spec)
 }
 
 fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {

@@ -2,13 +2,16 @@
 //!
 //! `raw` is a file as typed (unknown keys refused), [`spec`] is what it means: valid by construction, every default
 //! filled in, and everything that enters bits resolved before any node is looked at. [`job`] and [`node`] lead from one
-//! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit.
+//! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit. [`hf`] and [`llmc`] say
+//! what model lies in files of other programs.
 
 pub mod check;
 mod document;
 pub mod error;
+pub mod hf;
 pub mod job;
 mod limits;
+pub mod llmc;
 pub mod node;
 pub mod presets;
 mod raw;

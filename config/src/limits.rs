@@ -11,7 +11,7 @@ pub(crate) const CONTEXT: RangeInclusive<u64> = 1..=65_536;
 pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 20;
 /// Text has this many distinct tokens: a byte each.
 pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 20;
-pub(crate) const STEPS: RangeInclusive<u64> = 1..=1_000_000_000;
+pub(crate) const STEPS: RangeInclusive<u64> = 0..=1_000_000_000;
 pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
 pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const EVAL_SAMPLES: RangeInclusive<u64> = 1..=1 << 20;

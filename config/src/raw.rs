@@ -47,7 +47,7 @@ section! {
 section! {
     /// `[model]`.
     RawModel {
-        kind: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
+        kind: String, hf: String, llmc: String, init_from: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
         dropout: f64, layer_norm_epsilon: f64, init_range: f64,
     }
 }

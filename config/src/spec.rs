@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+mod fits;
+mod init;
 mod model;
 
+pub use init::InitSpec;
 pub use model::{Gpt2Spec, ModelSpec};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
@@ -18,6 +21,8 @@ pub struct JobSpec {
     pub seed: u64,
     /// The network.
     pub model: ModelSpec,
+    /// The weights that it begins with.
+    pub init: InitSpec,
     /// Where its tokens come from.
     pub data: DataSpec,
     /// How it is trained.

@@ -9,9 +9,11 @@ use shoal_config::Bytes;
 use crate::output::Format;
 
 mod condition;
+mod export;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
+pub use export::{Dtype, Export, ExportTarget, ModelForm};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -220,36 +222,6 @@ pub struct Digest {
     /// Give up after this long, with exit code 3.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-}
-
-/// Arguments of `export`.
-#[derive(Debug, Args)]
-#[group(skip)]
-pub struct Export {
-    /// Id of the job, such as `j1`.
-    #[arg(value_parser = job_id)]
-    pub job: String,
-    /// Where to.
-    #[command(flatten)]
-    pub target: ExportTarget,
-    /// After this committed step, `step=K`; else after the next one.
-    #[arg(long, value_name = "step=K")]
-    pub at: Option<AtCommit>,
-    /// Give up after this long, with exit code 3.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
-}
-
-/// Where an export goes, and with it in which form.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct ExportTarget {
-    /// Hugging Face form: config.json and model.safetensors.
-    #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
-    /// The very tensors that the digest is defined over: weights, first and second moments.
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
 }
 
 /// Arguments of `plan`.

@@ -191,6 +191,14 @@ impl Client {
         self.decode(&path, answer)
     }
 
+    /// Names of the files of a job's model in Hugging Face form.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn hf_files(&self, job: &str, query: &str) -> Result<Vec<String>, Failure> {
+        self.get(&format!("jobs/{job}/hf?{query}"), QUICK)
+    }
+
     /// As [`Self::digest`]; the pieces are written, so that they can be fetched.
     ///
     /// # Errors

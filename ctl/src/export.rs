@@ -1,7 +1,9 @@
-//! A job's state as files, in two forms.
+//! A job's state as files, in three forms.
 
 pub mod aside;
+mod download;
 pub mod hf;
+pub mod llmc;
 pub mod state;
 mod target;
 pub mod tensors;

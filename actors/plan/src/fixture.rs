@@ -14,7 +14,7 @@ pub(crate) fn job() -> Job {
     let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("a preset");
     spec.model.as_gpt2_mut().expect("a GPT-2").vocab = 512;
     let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700 };
-    Job { spec, data }
+    Job { spec, data, weights: None }
 }
 
 /// Its table.

@@ -5,6 +5,7 @@ use shoal_config::JobSpec;
 use shoal_config::spec::TrainSpec;
 
 use crate::ids::Digest;
+use crate::weights::WeightFacts;
 
 /// A submitted job. Immutable; its digest seeds the ledger chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +14,8 @@ pub struct Job {
     pub spec: JobSpec,
     /// What was found in the data.
     pub data: DataFacts,
+    /// What was found in the files of its initial weights; none if they are drawn from the seed.
+    pub weights: Option<WeightFacts>,
 }
 
 /// What was found in the data, read once at submission; loaders refuse files that differ.
@@ -35,6 +38,8 @@ impl Job {
         let spec = &self.spec;
         let train = TrainSpec { evaluate: None, max_skips: None, ..spec.train.clone() };
         let facts = (spec.seed, &spec.model, &self.data, train, spec.parallel.virtual_replicas);
-        Digest::of(format!("shoal job 1 {facts:?}").as_bytes())
+        // Where files lie does not enter bits, what is in them does.
+        let weights = self.weights.as_ref().map_or(String::new(), |weights| format!(" {}", weights.digest()));
+        Digest::of(format!("shoal job 1 {facts:?}{weights}").as_bytes())
     }
 }

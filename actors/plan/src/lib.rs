@@ -35,3 +35,4 @@ pub mod rules;
 pub mod schedule;
 pub mod sim;
 pub mod space;
+pub mod weights;

@@ -1,5 +1,6 @@
 //! Why the coordinator cannot do what it is asked.
 
+use shoal_model::files::FilesError;
 use shoal_plan::ids::JobId;
 use shoal_plan::planner::NoPlan;
 
@@ -17,6 +18,9 @@ pub enum RequestError {
     /// The data of a submitted job cannot be used.
     #[error("the job's data cannot be used")]
     Data(#[source] DataError),
+    /// The files that a submitted job is to begin with cannot be used.
+    #[error("the job's initial weights cannot be used")]
+    Weights(#[source] FilesError),
     /// No layout on the present nodes is possible.
     #[error("the job cannot run on this cluster")]
     Layout(#[source] NoPlan),

@@ -4,6 +4,7 @@
 //! IN-1 (facts last): a job in the journal without facts about its data is one whose data has not been read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use super::job::{self, JobEntry};
 use super::joblog::JobLog;
 use super::journal::{JournalError, RestoredJob};
 use super::message::{CoordinatorMsg, IntakeMsg, Repeat, Reply, Submitted};
+use super::sources::{Facts, Readings, SourceError, Sources};
 use super::state::Coordinator;
-use crate::loader::{Corpus, DataError, Reading};
 
 /// A reading that stands still for so long is worth a look.
 const STILL: Duration = Duration::from_secs(10);
@@ -41,12 +42,12 @@ pub(super) fn is_unread(job: &Job) -> bool {
 pub(super) struct Intake {
     pub(super) job: Arc<Job>,
     lines: Vec<Line>,
-    reading: Wanted,
+    readings: Wanted,
 }
 
 /// A reading that stops when nobody waits for it any more: neither a cancelled job nor a coordinator's end is held up.
 #[derive(Debug, Default)]
-struct Wanted(Arc<Reading>);
+struct Wanted(Arc<Readings>);
 
 impl Drop for Wanted {
     fn drop(&mut self) {
@@ -64,19 +65,24 @@ pub(super) enum Coming {
 
 /// A job as its journal left it.
 pub(super) fn restore(job: RestoredJob) -> Coming {
-    let RestoredJob { spec, data, lines } = job;
+    let RestoredJob { spec, data, weights, lines } = job;
     let ended = lines.iter().any(|line| matches!(&line.record, Record::State(state) if state.is_over()));
     let unread = data.is_none() && !ended;
-    let job = Arc::new(Job { spec, data: data.unwrap_or(UNREAD) });
-    if unread { Coming::Unread(Intake { job, lines, reading: Wanted::default() }) } else { Coming::Known(job, lines) }
+    let job = Arc::new(Job { spec, data: data.unwrap_or(UNREAD), weights });
+    if unread { Coming::Unread(Intake { job, lines, readings: Wanted::default() }) } else { Coming::Known(job, lines) }
 }
 
 impl Intake {
     /// What `status` shows.
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
-        let (tokens, of_tokens) = self.reading.0.progress();
-        let idle = self.reading.0.idle();
-        let reason = progress(id, &self.job.spec, (tokens, of_tokens), idle);
+        let Readings { data, weights } = &*self.readings.0;
+        let (tokens, of_tokens) = data.progress();
+        let (now, what, path) = match (weights.progress(), self.job.spec.init.path()) {
+            ((_, 1..), Some(path)) => (weights, WEIGHTS, path),
+            ((_, 0..), _) => (data, DATA, &*self.job.spec.data.path),
+        };
+        let idle = now.idle();
+        let reason = progress(id, what, path, now.progress(), idle);
         api::JobStatus {
             reason: Some(reason),
             reading: Some(api::DataReading { tokens, of_tokens, idle_seconds: idle.as_secs() }),
@@ -99,16 +105,16 @@ impl Coordinator {
     pub(super) fn submit(&self, spec: Box<JobSpec>, repeat: Repeat, reply: Reply<Submitted>) {
         let me = self.me.clone();
         tokio::task::spawn_blocking(move || {
-            let corpus = Corpus::open(&spec.data, &spec.model).map(Box::new);
+            let sources = Sources::open(&spec).map(Box::new);
             // An error means that the coordinator is gone.
-            let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Opened { spec, repeat, corpus, reply }));
+            let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Opened { spec, repeat, sources, reply }));
         });
     }
 
     /// Something about a job on its way in is known now.
     pub(super) fn intake(&mut self, news: IntakeMsg) -> Result<(), JournalError> {
         match news {
-            IntakeMsg::Opened { spec, repeat, corpus, reply } => self.opened(*spec, repeat, corpus, reply),
+            IntakeMsg::Opened { spec, repeat, sources, reply } => self.opened(*spec, repeat, sources, reply),
             IntakeMsg::Read { job, facts } => self.read_through(job, facts),
         }
     }
@@ -118,7 +124,7 @@ impl Coordinator {
         &mut self,
         spec: JobSpec,
         repeat: Repeat,
-        corpus: Result<Box<Corpus>, DataError>,
+        sources: Result<Box<Sources>, SourceError>,
         reply: Reply<Submitted>,
     ) -> Result<(), JournalError> {
         let me = self.me.clone();
@@ -128,12 +134,12 @@ impl Coordinator {
             self.flusher.request(&me, After::Submitted(Submitted::Known(known), reply));
             return Ok(());
         }
-        let job = Job { spec, data: UNREAD };
-        let corpus = match corpus.map_err(RequestError::Data).and_then(|corpus| {
+        let job = Job { spec, data: UNREAD, weights: None };
+        let sources = match sources.map_err(RequestError::from).and_then(|sources| {
             fits(&job, &self.members.offers())?;
-            Ok(corpus)
+            Ok(sources)
         }) {
-            Ok(corpus) => corpus,
+            Ok(sources) => sources,
             Err(error) => {
                 tracing::info!(error = &error as &dyn std::error::Error, "job refused");
                 // An error means that whoever asked is gone.
@@ -148,10 +154,10 @@ impl Coordinator {
         self.journal.append(&Entry::Job { id, spec: job.spec.clone() })?;
         self.journal.append(&Entry::Line { job: id, number: 0, line: line.clone() })?;
         self.flusher.request(&me, After::Submitted(Submitted::New(id), reply));
-        let reading = Arc::new(Reading::default());
-        self.intake.insert(id, Intake { job, lines: vec![line], reading: Wanted(Arc::clone(&reading)) });
+        let readings = Arc::new(Readings::default());
+        self.intake.insert(id, Intake { job, lines: vec![line], readings: Wanted(Arc::clone(&readings)) });
         tokio::task::spawn_blocking(move || {
-            let facts = corpus.read_facts_watched(&reading);
+            let facts = sources.read(&readings);
             // An error means that the coordinator is gone.
             let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Read { job: id, facts }));
         });
@@ -161,32 +167,32 @@ impl Coordinator {
     /// Begins again to read the data of jobs that a coordinator before this one had accepted.
     pub(super) fn read_again(&mut self) {
         for (id, intake) in &self.intake {
-            let (me, job, reading, id) = (self.me.clone(), Arc::clone(&intake.job), Arc::clone(&intake.reading.0), *id);
+            let (me, job, readings, id) =
+                (self.me.clone(), Arc::clone(&intake.job), Arc::clone(&intake.readings.0), *id);
             tracing::info!(job = %id, "its data is read again");
             tokio::task::spawn_blocking(move || {
-                let corpus = Corpus::open(&job.spec.data, &job.spec.model);
-                let facts = corpus.and_then(|corpus| corpus.read_facts_watched(&reading));
+                let facts = Sources::open(&job.spec).and_then(|sources| sources.read(&readings));
                 // An error means that the coordinator is gone.
                 let _ = me.cast(CoordinatorMsg::Intake(IntakeMsg::Read { job: id, facts }));
             });
         }
     }
 
-    fn read_through(&mut self, id: JobId, facts: Result<DataFacts, DataError>) -> Result<(), JournalError> {
+    fn read_through(&mut self, id: JobId, facts: Result<Facts, SourceError>) -> Result<(), JournalError> {
         // It was cancelled meanwhile if it is not there.
         let Some(intake) = self.intake.remove(&id) else { return Ok(()) };
         match facts {
-            Ok(data) => {
-                let job = Arc::new(Job { spec: intake.job.spec.clone(), data });
+            Ok((data, weights)) => {
+                let job = Arc::new(Job { spec: intake.job.spec.clone(), data, weights: weights.clone() });
                 tracing::info!(job = %id, tokens = data.train_tokens, "job accepted");
-                self.journal.append(&Entry::Facts { job: id, data })?;
+                self.journal.append(&Entry::Facts { job: id, data, weights })?;
                 self.jobs.insert(id, JobEntry::restore(job, intake.lines, self.incarnation, self.members.timing()));
                 self.changed();
                 self.next_job()
             }
             Err(error) => {
                 tracing::info!(job = %id, error = &error as &dyn std::error::Error, "job failed before it began");
-                let reason = format!("the job's data cannot be used: {}", crate::chain(&error));
+                let reason = crate::chain(&error);
                 self.end(id, intake, State::Failed { reason: reason.clone() }, reason)
             }
         }
@@ -238,13 +244,17 @@ impl Coordinator {
     }
 }
 
-/// How far the reading of a job's data is, in words.
-fn progress(id: JobId, spec: &JobSpec, (tokens, of_tokens): (u64, u64), idle: Duration) -> String {
-    let read = format!("its data is being read: {tokens} of {of_tokens} tokens");
+/// What is read, and in which units.
+const DATA: (&str, &str) = ("its data is", "tokens");
+const WEIGHTS: (&str, &str) = ("its initial weights are", "elements");
+
+/// How far the reading of a job's files is, in words.
+fn progress(id: JobId, (what, units): (&str, &str), path: &Path, (read, of): (u64, u64), idle: Duration) -> String {
+    let read = format!("{what} being read: {read} of {of} {units}");
     if idle < STILL {
         return read;
     }
-    let (path, seconds) = (spec.data.path.display(), idle.as_secs());
+    let (path, seconds) = (path.display(), idle.as_secs());
     format!("{read}, and none for {seconds} s: look whether {path} can be read, or `shoalctl cancel {id}`")
 }
 
@@ -264,8 +274,8 @@ mod tests {
 
     #[test]
     fn data_that_stands_still_is_named_with_the_time() {
-        let spec = shoal_config::preset("tiny", std::path::Path::new("/data/text.txt")).expect("a preset");
-        let said = |seconds| progress(JobId(3), &spec, (5, 90), Duration::from_secs(seconds));
+        let path = Path::new("/data/text.txt");
+        let said = |seconds| progress(JobId(3), DATA, path, (5, 90), Duration::from_secs(seconds));
         assert_eq!(said(2), "its data is being read: 5 of 90 tokens");
         let still = said(61);
         assert!(

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use shoal_config::JobSpec;
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::job::DataFacts;
+use shoal_plan::weights::WeightFacts;
 use shoal_wire::journal::{Counter, Entry, Line};
 
 /// A store of [`Entry`]s. Shared: one thread may flush while another appends.
@@ -71,6 +72,8 @@ pub struct RestoredJob {
     pub spec: JobSpec,
     /// What was found in its data, once that was read.
     pub data: Option<DataFacts>,
+    /// What was found in the files of its initial weights, if it has such.
+    pub weights: Option<WeightFacts>,
     /// Its lines.
     pub lines: Vec<Line>,
 }
@@ -96,11 +99,11 @@ impl Restored {
                     restored.addresses.remove(&id);
                 }
                 Entry::Job { id, spec } => {
-                    restored.jobs.insert(id, RestoredJob { spec, data: None, lines: Vec::new() });
+                    restored.jobs.insert(id, RestoredJob { spec, data: None, weights: None, lines: Vec::new() });
                 }
-                Entry::Facts { job, data } => {
+                Entry::Facts { job, data, weights } => {
                     if let Some(job) = restored.jobs.get_mut(&job) {
-                        job.data = Some(data);
+                        (job.data, job.weights) = (Some(data), weights);
                     }
                 }
                 Entry::Turn { number, job } => restored.turn = (number, Some(job)),

@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 use shoal_config::JobSpec;
 use shoal_plan::engine::{Order, OrderAnswer};
 use shoal_plan::ids::{Generation, JobId, NodeId};
-use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::job::Job;
 use shoal_plan::layout::Plan;
 use shoal_plan::ledger::Version;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeInfo};
@@ -15,7 +15,7 @@ use shoal_wire::control::{Answer, Chaos, Question};
 use super::error::RequestError;
 use super::flusher::After;
 use super::journal::JournalError;
-use crate::loader::{Corpus, DataError};
+use super::sources::{Facts, SourceError, Sources};
 use crate::transport::Inbound;
 
 /// The answer to a request.
@@ -93,16 +93,16 @@ pub enum IntakeMsg {
         /// If it was submitted before.
         repeat: Repeat,
         /// The files.
-        corpus: Result<Box<Corpus>, DataError>,
+        sources: Result<Box<Sources>, SourceError>,
         /// To whoever submitted it.
         reply: Reply<Submitted>,
     },
-    /// Its data was read.
+    /// Its files were read.
     Read {
         /// Which.
         job: JobId,
         /// What was found.
-        facts: Result<DataFacts, DataError>,
+        facts: Result<Facts, SourceError>,
     },
 }
 

@@ -21,6 +21,7 @@ mod message;
 mod names;
 mod queue;
 mod read;
+mod sources;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -32,4 +33,5 @@ pub use flusher::After;
 pub use journal::{Journal, JournalError, MemoryJournal, Restored, RestoredJob};
 pub use members::{HEARTBEAT_MS, Patience};
 pub use message::{CoordinatorMsg, IntakeMsg, NodeAnswer, NodeOrder, Read, Repeat, Reply, Sight, Submitted, To};
+pub use sources::{Facts, SourceError, Sources};
 pub use state::Coordinator;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use shoal_kernels::{ArenaError, JobPanic};
-use shoal_model::init;
+use shoal_model::files::FilesError;
+use shoal_model::init::Initial;
 use shoal_plan::holder::{HolderEvent, Part, Role, SlotId, Source};
 use shoal_plan::ids::BlockId;
 use shoal_plan::protocol::Trouble;
@@ -42,12 +43,17 @@ impl HolderState {
         let (table, job, arena) = (Arc::clone(&self.table), Arc::clone(&self.args.job), thread.arena().clone());
         thread.submit(
             move |device| {
-                cell.seed((device, &arena), at, interval.len() as usize, |out| {
-                    init::fill(&table, &job.spec, block, interval, out);
-                })
+                // Opened each time: files that somebody replaced meanwhile are seen as they are.
+                let initial = Initial::open(&job, &table).map_err(unreadable)?;
+                let mut filled = Ok(());
+                let seeded = cell.seed((device, &arena), at, interval.len() as usize, |out| {
+                    filled = initial.fill(&table, block, interval, out);
+                });
+                seeded.map_err(|error| CopyError::Room(crate::chain(&error)))?;
+                filled.map_err(unreadable)
             },
-            move |result| {
-                let result = flatten(result);
+            move |result: Result<Result<(), CopyError>, JobPanic>| {
+                let result = result.unwrap_or_else(|panic| Err(CopyError::Lost(panic.to_string())));
                 // An error means that the job is over here.
                 let _ = me.cast(HolderMsg::Work(Work(WorkDone::Built(id, result))));
             },
@@ -90,6 +96,10 @@ impl HolderState {
             done(copied);
         });
     }
+}
+
+fn unreadable(error: FilesError) -> CopyError {
+    CopyError::Files(crate::chain(&error))
 }
 
 /// A panic as one more way to fail.

@@ -99,6 +99,8 @@ pub(super) enum WorkDone {
 pub(super) enum CopyError {
     /// There was no room: the plan does not fit.
     Room(String),
+    /// The files of the initial weights are missing here, or differ from what was submitted.
+    Files(String),
     /// The copying failed, or its source was gone: worth another try.
     Lost(String),
 }

@@ -261,6 +261,7 @@ impl HolderState {
     pub(super) fn not_copied(&self, error: CopyError) -> Trouble {
         match error {
             CopyError::Room(cause) => Trouble::OverBudget { cause },
+            CopyError::Files(cause) => Trouble::Data { cause },
             CopyError::Lost(cause) => self.stage_trouble(cause),
         }
     }

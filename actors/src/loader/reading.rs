@@ -47,12 +47,12 @@ impl Reading {
     }
 
     /// It begins, and there are so many tokens.
-    pub(super) fn begin(&self, tokens: u64) {
+    pub(crate) fn begin(&self, tokens: u64) {
         self.all.store(tokens, Ordering::Relaxed);
     }
 
     /// So many more tokens are read.
-    pub(super) fn advance(&self, tokens: u64) -> Result<(), DataError> {
+    pub(crate) fn advance(&self, tokens: u64) -> Result<(), DataError> {
         self.done.fetch_add(tokens, Ordering::Relaxed);
         self.last.store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
         if self.stopped.load(Ordering::Relaxed) { Err(DataError::Stopped) } else { Ok(()) }

@@ -192,7 +192,7 @@ fn checked(dir: &TempDir) -> (Job, Checked, PathBuf) {
     let mut spec = shoal_config::preset("demo", &path).expect("known preset");
     (spec.model, spec.data) = (model(4, 256), self::spec(DataFormat::Text, &path, 0.2));
     let data = facts(&spec.data, &spec.model).expect("facts");
-    let job = Job { spec, data };
+    let job = Job { spec, data, weights: None };
     let checked = Checked::open(&job).expect("opens");
     (job, checked, path)
 }

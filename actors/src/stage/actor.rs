@@ -253,7 +253,9 @@ impl StageState {
             | ModelError::Forward { .. }
             | ModelError::Loss { .. }
             | ModelError::Backward { .. } => Trouble::OverBudget { cause },
-            ModelError::Token { .. } | ModelError::EmptyLane { .. } => Trouble::Data { cause },
+            ModelError::Token { .. } | ModelError::EmptyLane { .. } | ModelError::Initial { .. } => {
+                Trouble::Data { cause }
+            }
         };
         self.say(SeatNews::Trouble(trouble))
     }

@@ -13,6 +13,7 @@ use shoal_config::JobSpec;
 use shoal_plan::engine::Record;
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::job::DataFacts;
+use shoal_plan::weights::WeightFacts;
 
 /// Version of everything in this module, in front of every stored value.
 pub const VERSION: u16 = 3;
@@ -60,12 +61,14 @@ pub enum Entry {
         /// The operator's name for the node.
         name: String,
     },
-    /// A job's data was read through.
+    /// A job's files were read through.
     Facts {
         /// Whose.
         job: JobId,
-        /// What was found.
+        /// What was found in its data.
         data: DataFacts,
+        /// What was found in the files of its initial weights; none if they are drawn.
+        weights: Option<WeightFacts>,
     },
     /// A job has its turn: nodes work for it until it is over.
     Turn {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::spec::{LrShape, LrSpec};
+use crate::spec::{InitSpec, LrShape, LrSpec};
 
 const MINIMAL: &str = "\
 [model]
@@ -87,12 +87,16 @@ const REFUSED: [(&str, &str, &str); 26] = [
     (
         "layers = 2",
         "layres = 2",
-        "small.toml:3: `model.layres` is not a known key, did you mean `layers`?; known: kind, layers,",
+        "small.toml:3: `model.layres` is not a known key, did you mean `layers`?; known: kind, hf, llmc, init_from, layers,",
     ),
-    ("layers = 2", "zzz = 2", "small.toml:3: `model.zzz` is not a known key; known: kind, layers,"),
+    (
+        "layers = 2",
+        "zzz = 2",
+        "small.toml:3: `model.zzz` is not a known key; known: kind, hf, llmc, init_from, layers,",
+    ),
     ("[model]", "[modle]", "small.toml:1: `modle` is not a known key, did you mean `model`?"),
     ("layers = 2\n", "", "small.toml:1: `model.layers` is missing; allowed: a whole number from 1 to 1024"),
-    ("[train]\nsteps = 200\n", "", "small.toml: `train.steps` is missing; allowed: a whole number from 1"),
+    ("[train]\nsteps = 200\n", "", "small.toml: `train.steps` is missing; allowed: a whole number from 0"),
     ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml:2: `model.kind` is \"gpt3\"; allowed: \"gpt2\""),
     ("layers = 2", "layers = 0", "small.toml:3: `model.layers` is 0; allowed: a whole number from 1 to 1024"),
     ("layers = 2", "layers = -2", "small.toml:3: `model.layers` is -2; allowed: a whole number from 1 to 1024"),
@@ -228,5 +232,62 @@ fn keys_of_another_shape_are_refused() {
     for (keys, message) in cases {
         let error = parse_here(&format!("{MINIMAL}{keys}")).expect_err(keys).to_string();
         assert!(error.contains(message), "{error}");
+    }
+}
+
+/// A job file whose `[model]` has these lines, in a directory with a model of 2 layers, 2 heads, width 32, context 16.
+fn with_model(lines: &str) -> Result<JobSpec, ConfigError> {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let config = r#"{"model_type":"gpt2","n_layer":2,"n_head":2,"n_embd":32,"n_positions":16,"vocab_size":256,
+        "resid_pdrop":0.1,"embd_pdrop":0.1,"attn_pdrop":0.1}"#;
+    std::fs::create_dir(dir.path().join("m")).expect("made");
+    std::fs::write(dir.path().join("m/config.json"), config).expect("written");
+    let header =
+        crate::llmc::Header { half: false, context: 16, vocab: 256, layers: 2, heads: 2, width: 32, padded_vocab: 256 };
+    let mut checkpoint = header.to_bytes();
+    checkpoint.resize(header.bytes().expect("small") as usize, 0);
+    std::fs::write(dir.path().join("m.bin"), checkpoint).expect("written");
+    let text = format!("[model]\n{lines}\n[data]\nkind = \"text\"\npath = \"a\"\n[train]\nsteps = 0\n");
+    let spec = parse(&text, "job.toml", dir.path())?;
+    assert!(spec.init.path().is_some_and(|path| path.starts_with(dir.path())));
+    Ok(spec)
+}
+
+#[test]
+fn a_model_may_lie_in_files() {
+    let typed = "kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 32\n";
+    let spec = with_model("hf = \"m\"").expect("a model");
+    assert_eq!((spec.model.layers(), spec.model.context(), spec.model.dropout()), (2, 16, 0.1));
+    assert!(matches!(spec.init, InitSpec::Hf(_)));
+    assert_eq!((spec.train.steps, spec.train.evaluate), (0, None));
+    let spec = with_model("hf = \"m\"\ncontext = 8\ndropout = 0").expect("a model");
+    assert_eq!((spec.model.context(), spec.model.dropout()), (8, 0.0));
+    let spec = with_model("llmc = \"m.bin\"").expect("a model");
+    assert!(matches!(spec.init, InitSpec::LlmC(_)) && spec.model.vocab() == 256);
+    let spec = with_model(&format!("{typed}context = 8\ninit_from = \"m\"")).expect("a model");
+    assert!(matches!(spec.init, InitSpec::Hf(_)) && spec.model.context() == 8);
+    let spec = with_model(&format!("{typed}context = 16\ninit_from = \"m.bin\"")).expect("a model");
+    assert!(matches!(spec.init, InitSpec::LlmC(_)));
+}
+
+#[test]
+fn what_conflicts_with_files_is_refused_with_its_line() {
+    let typed = "kind = \"gpt2\"\nheads = 4\nwidth = 32\n";
+    for (lines, says) in [
+        (
+            "hf = \"m\"\nwidth = 32",
+            "job.toml:3: `model.width` is 32: model.hf says it already; only context and dropout",
+        ),
+        ("hf = \"m\"\ncontext = 17", "job.toml:3: `model.context` is 17; allowed: a whole number from 1 to 16"),
+        ("hf = \"n\"", "job.toml:2: `model.hf` is \"n\": "),
+        ("llmc = \"m/config.json\"", "bytes are shorter than its header of 1024"),
+        ("hf = \"m\"\ninit_from = \"m\"", "model.hf and model.init_from cannot both"),
+        (
+            &format!("{typed}layers = 3\ncontext = 32\ninit_from = \"m\""),
+            "its layers is 2, and the job's 3; its heads is 2, and the job's 4; it has 16 positions, and the job's context is 32",
+        ),
+    ] {
+        let found = with_model(lines).expect_err(says).to_string();
+        assert!(found.contains(says), "{found}");
     }
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
+use shoal_config::spec::ModelSpec;
 use shoal_plan::blocks::ModelTable;
 
 use super::Context;
-use crate::cli::Export;
-use crate::export::{Target, hf, state};
+use crate::cli::{Dtype, Export, ModelForm};
+use crate::export::{Target, hf, llmc, state};
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 use crate::output::units::short;
@@ -26,23 +27,36 @@ struct Exported {
 pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
     let (client, job) = (&context.client, &args.job);
     // Before the cluster writes anything.
-    let table = ModelTable::of(&client.job(job)?.spec.model);
-    let target = args.target.to.as_deref().or(args.target.state.as_deref());
-    if let Some(file) = target.filter(|path| path.exists() && !path.is_dir()) {
-        return Err(Failure::Usage(format!("{} is a file; an export takes a directory", file.display())));
+    let spec = client.job(job)?.spec;
+    let table = ModelTable::of(&spec.model);
+    let form = Form::of(args, &spec.model)?;
+    let dir = args.target.to.as_deref().or(args.target.state.as_deref());
+    let dir = dir.expect("CT-2 (the command line asks for one of --to and --state)");
+    if dir.exists() && !dir.is_dir() {
+        return Err(Failure::Usage(format!("{} is a file; an export takes a directory", dir.display())));
     }
-    let names = if args.target.to.is_some() { hf::file_names() } else { state::file_names(&table) };
-    let target = target.map(|dir| Target::prepare(dir, &names)).transpose()?;
-    let written = client.write(job, args.at.map(|at| at.0), args.timeout).inspect_err(|_| {
-        target.iter().for_each(Target::give_up);
-    })?;
-    let (dir, recomputed) = match (&args.target.to, &args.target.state) {
-        (Some(dir), _) => {
-            hf::export(client, job, written.step, dir)?;
-            (dir, None)
+    let target = match &form {
+        Form::State => {
+            let names = state::file_names(&table);
+            Target::prepare(dir, |name| names.contains(name))?
         }
-        (None, Some(dir)) => (dir, Some(write_state(context, job, written.step, &table, dir)?)),
-        (None, None) => unreachable!("CT-2 (the command line asks for one of --to and --state)"),
+        Form::Hf { query } => {
+            let names = hf::file_names(client, job, query)?;
+            Target::prepare(dir, |name| names.iter().any(|known| known == name))?
+        }
+        Form::LlmC { .. } => Target::prepare(dir, llmc::is_file)?,
+    };
+    let written = client.write(job, args.at.map(|at| at.0), args.timeout).inspect_err(|_| target.give_up())?;
+    let recomputed = match &form {
+        Form::State => Some(write_state(context, job, written.step, &table, dir)?),
+        Form::Hf { query } => {
+            hf::export(client, job, written.step, query, dir)?;
+            None
+        }
+        Form::LlmC { dtype } => {
+            llmc::export(client, job, written.step, dtype, dir)?;
+            None
+        }
     };
     let same = recomputed.as_ref().is_none_or(|digest| *digest == written.state_blake3);
     context.format.print(&Exported {
@@ -53,6 +67,35 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         recomputed_blake3: recomputed,
     })?;
     Ok(if same { Verdict::True } else { Verdict::False })
+}
+
+/// What is written.
+enum Form {
+    State,
+    Hf { query: String },
+    LlmC { dtype: &'static str },
+}
+
+impl Form {
+    fn of(args: &Export, model: &ModelSpec) -> Result<Self, Failure> {
+        let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+        match (&args.target.state, args.format) {
+            (Some(_), _) => Ok(Self::State),
+            (None, ModelForm::Hf) => {
+                Ok(Self::Hf { query: hf::query(args.dtype.word(), args.shard_size.map(|size| size.0)) })
+            }
+            (None, ModelForm::Llmc) if args.shard_size.is_some() => {
+                usage("an llm.c checkpoint is one file; leave --shard-size out")
+            }
+            (None, ModelForm::Llmc) if args.dtype == Dtype::Fp16 => {
+                usage("llm.c checkpoints have --dtype fp32 or bf16, not fp16")
+            }
+            (None, ModelForm::Llmc) if model.as_gpt2().is_none() => {
+                usage("llm.c has GPT-2 only, and the job's model is another; leave --format out")
+            }
+            (None, ModelForm::Llmc) => Ok(Self::LlmC { dtype: args.dtype.word() }),
+        }
+    }
 }
 
 fn write_state(context: &Context, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<String, Failure> {

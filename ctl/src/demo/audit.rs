@@ -33,7 +33,11 @@ pub(super) mod tests {
     fn job() -> Job {
         let mut spec = shoal_config::preset("demo", Path::new("/text")).expect("known preset");
         spec.train.steps = 5;
-        Job { spec, data: DataFacts { digest: Digest::of(b"text"), train_tokens: 20_000, validation_tokens: 0 } }
+        Job {
+            spec,
+            data: DataFacts { digest: Digest::of(b"text"), train_tokens: 20_000, validation_tokens: 0 },
+            weights: None,
+        }
     }
 
     /// A ledger line of a step, for tests that do not look at its entry.

@@ -12,7 +12,7 @@ use shoal_plan::digest::SEGMENT;
 use shoal_plan::space::Kind;
 
 use super::aside::Aside;
-use super::hf::broke_off;
+use super::download::broke_off;
 use crate::failure::Failure;
 
 /// Bytes of an element.

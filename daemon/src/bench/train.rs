@@ -68,7 +68,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let context = context(spec);
     let tokens_of_step = u64::from(spec.train.global_batch) * context;
     let data = DataFacts { digest: Digest::default(), train_tokens: tokens_of_step * 64, validation_tokens: 0 };
-    let job = Job { spec: spec.clone(), data };
+    let job = Job { spec: spec.clone(), data, weights: None };
     let arena = Arena::new(Tier::Device, CAP, &Budget::new(CAP));
     let device = Device::cpu(threads, &arena).map_err(BenchError::Device)?;
     let mut solo = Solo::new(&device, &arena, &job).map_err(BenchError::Train)?;

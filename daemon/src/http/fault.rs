@@ -136,7 +136,9 @@ impl Fault {
             Self::Request(RequestError::NoJob(_)) => (StatusCode::NOT_FOUND, "no_job"),
             Self::Request(RequestError::NoNode(_)) => (StatusCode::NOT_FOUND, "no_node"),
             Self::Request(RequestError::NoStep { .. }) => (StatusCode::NOT_FOUND, "no_step"),
-            Self::Request(RequestError::Data(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "data"),
+            Self::Request(RequestError::Data(_) | RequestError::Weights(_)) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "data")
+            }
             Self::Request(RequestError::Layout(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "layout"),
             Self::Request(RequestError::Unread(_)) => (StatusCode::CONFLICT, "unread"),
             Self::Request(RequestError::Refused(_)) => (StatusCode::CONFLICT, "refused"),

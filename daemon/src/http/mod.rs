@@ -1,14 +1,16 @@
 //! The coordinator's HTTP interface: JSON of `shoal_wire::api`, on loopback.
 //!
-//! `guard` decides who is served; `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state` and `hf` are the routes; `fault`
+//! `guard` decides who is served; `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state`, `hf` and `llmc` are the routes; `fault`
 //! turns whatever goes wrong into an `ApiError`.
 
 mod call;
 mod cluster;
+mod export;
 mod fault;
 mod guard;
 mod hf;
 mod jobs;
+mod llmc;
 mod metrics;
 mod orders;
 mod page;
@@ -60,8 +62,9 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/chaos/panic-stage", post(cluster::panic_stage))
         .route("/v1/jobs/{id}/chaos/hang-stage", post(cluster::hang_stage))
         .route("/v1/jobs/{id}/state/{step}/{block}/{kind}", get(state::block))
-        .route("/v1/jobs/{id}/hf/config.json", get(hf::config))
-        .route("/v1/jobs/{id}/hf/model.safetensors", get(hf::model))
+        .route("/v1/jobs/{id}/hf", get(hf::files))
+        .route("/v1/jobs/{id}/hf/{file}", get(hf::file))
+        .route("/v1/jobs/{id}/llmc/model.bin", get(llmc::model))
         .fallback(fault::no_route)
         .method_not_allowed_fallback(fault::no_method)
         .layer(middleware::from_fn_with_state(app.clone(), guard::admit))

@@ -99,7 +99,7 @@ fn history() -> Vec<Entry> {
         Entry::Job { id: job, spec },
         line(0),
         Entry::Node { id: NodeId(2), name: name("w2"), address: ([127, 0, 0, 1], 2).into() },
-        Entry::Facts { job, data },
+        Entry::Facts { job, data, weights: None },
         Entry::Turn { number: 1, job: JobId(9) },
         line(1),
         counter(2),

@@ -7,6 +7,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use shoal_kernels::{Arena, Budget, Device, Tier};
+use shoal_model::files::Element;
 use shoal_model::hf;
 use shoal_model::solo::Solo;
 use shoal_plan::blocks::ModelTable;
@@ -19,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&dir)?;
     let spec = shoal_config::preset("demo", &dir).ok_or("a preset named demo")?;
     let data = DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 0 };
-    let job = Job { spec, data };
+    let job = Job { spec, data, weights: None };
     let table = ModelTable::of(&job.spec.model);
     let arena = Arena::new(Tier::Device, 1 << 32, &Budget::new(1 << 32));
     let device = Device::cpu(1, &arena)?;
@@ -37,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes: Vec<u8> = logits.host_visible().ok_or("a processor")?.iter().flat_map(|x| x.to_le_bytes()).collect();
     fs::write(dir.join("shoal_logits.f32"), bytes)?;
     fs::write(dir.join("shoal_tokens.u32"), tokens.iter().flat_map(|t| t.to_le_bytes()).collect::<Vec<u8>>())?;
-    fs::write(dir.join("config.json"), hf::config_json(&job.spec).to_string())?;
+    fs::write(dir.join("config.json"), hf::config_json(&job.spec, Element::F32).to_string())?;
     let mut file = BufWriter::new(File::create(dir.join("model.safetensors"))?);
     hf::write_model(
         &table,

@@ -3,6 +3,8 @@
 use shoal_kernels::ArenaError;
 use shoal_plan::ids::BlockId;
 
+use crate::files::FilesError;
+
 /// Why a stage could not compute. Nothing of the micro-batch is kept; [`crate::StageModel::abort`] makes the stage usable again.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -14,6 +16,13 @@ pub enum ModelError {
         /// Why.
         #[source]
         source: ArenaError,
+    },
+    /// The files that the job begins with are not what was submitted.
+    #[error("no initial weights")]
+    Initial {
+        /// Why.
+        #[source]
+        source: FilesError,
     },
     /// No room for what a forward pass makes.
     #[error("no room for the forward pass of {block}")]

@@ -3,18 +3,19 @@
 //! * [`init`] draws the initial weights from the seed.
 //! * [`StageModel`] computes one pipeline stage: forward, loss, backward, and the lane sums of every gradient.
 //! * [`solo::Solo`] runs a whole job in one place: what a cluster is compared with.
-//! * [`hf`] is Hugging Face's layout, out and in.
+//! * [`files`] reads weights by ranges from files of other programs; [`hf`] and [`llmc`] are two forms of them, out and in.
 
 mod block;
 mod error;
+pub mod files;
 pub mod hf;
 pub mod init;
+pub mod llmc;
 #[cfg(test)]
 mod parity;
 pub mod solo;
 mod stage;
 mod sums;
-mod tensors;
 mod weights;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use safetensors::SafeTensors;
 use shoal_config::JobSpec;
-use shoal_config::spec::{AdamWSpec, LrShape, LrSpec, TrainSpec};
+use shoal_config::spec::{AdamWSpec, InitSpec, LrShape, LrSpec, TrainSpec};
 use shoal_kernels::{Arena, Device};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::ModelTable;
@@ -11,11 +11,12 @@ use shoal_plan::job::Job;
 use shoal_plan::ledger::backward_seed;
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
+use crate::files::Files;
 use crate::solo::Solo;
 use crate::testing::{Values, device, job, with_data};
 use crate::{Input, Phase, StageModel, hf};
 
-const MODEL: &[u8] = include_bytes!("../fixtures/gpt2_model.safetensors");
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpt2_model.safetensors");
 const GOLDEN: &[u8] = include_bytes!("../fixtures/gpt2_golden.safetensors");
 const STEPS: usize = 5;
 const SAMPLES: usize = 4;
@@ -40,12 +41,14 @@ fn golden_job(lanes: u32, micro_batch: u32) -> Job {
 
 /// The weights of the script's model, by block.
 fn golden_weights(job: &Job, table: &ModelTable) -> Values {
-    let mut weights: Values = table.blocks.iter().map(|b| vec![0.0; b.len as usize]).collect();
-    hf::read_model(MODEL, table, &job.spec, |block, interval, values| {
-        weights[block.0 as usize][interval.range()].copy_from_slice(values);
-    })
-    .expect("the script wrote a GPT-2 of this size");
-    weights
+    let files = Files::open(&InitSpec::Hf(MODEL.into()), &job.spec.model, table);
+    let files = files.expect("the script wrote a GPT-2 of this size").expect("files are named");
+    let each = table.blocks.iter().map(|block| {
+        let mut values = vec![0.0; block.len as usize];
+        files.read(block.id, Interval::new(0, block.len), &mut values).expect("the script wrote it");
+        values
+    });
+    each.collect()
 }
 
 /// A golden tensor, whatever its type.

@@ -17,7 +17,8 @@ use shoal_plan::ledger::{LedgerEntry, Update, Version};
 use shoal_plan::protocol::{self, Norm};
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
-use crate::{Input, ModelError, Phase, StageModel, init};
+use crate::init::Initial;
+use crate::{Input, ModelError, Phase, StageModel};
 
 /// A job in one place.
 pub struct Solo {
@@ -38,10 +39,10 @@ struct Moments {
 }
 
 impl Solo {
-    /// The job at version 0, initialised from its seed.
+    /// The job at version 0, initialised from its seed or its files.
     ///
     /// # Errors
-    /// If the arena has no room.
+    /// If the arena has no room, or the files are not what was submitted.
     pub fn new(device: &Device, arena: &Arena, job: &Job) -> Result<Self, ModelError> {
         let table = Arc::new(ModelTable::of(&job.spec.model));
         let (blocks, lanes) = (table.blocks.len() as u32, job.spec.parallel.virtual_replicas);
@@ -52,10 +53,12 @@ impl Solo {
         let version = Version { step: 0, chain: job.genesis() };
         let moments = moments.collect::<Result<_, _>>()?;
         let mut solo = Self { job: job.clone(), model, moments, version, time: 0, table };
+        let initial = Initial::open(job, &solo.table).map_err(|source| ModelError::Initial { source })?;
         for block in &Arc::clone(&solo.table).blocks {
             let interval = Interval::new(0, block.len);
             let mut values = vec![0.0; block.len as usize];
-            init::fill(&solo.table, &job.spec, block.id, interval, &mut values);
+            let filled = initial.fill(&solo.table, block.id, interval, &mut values);
+            filled.map_err(|source| ModelError::Initial { source })?;
             solo.write_weights(device, block.id, interval, &values);
         }
         Ok(solo)

@@ -27,7 +27,7 @@ pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32,
 /// A job with data facts that give it plenty of windows.
 pub(crate) fn with_data(spec: JobSpec) -> Job {
     let data = DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 5_000 };
-    Job { spec, data }
+    Job { spec, data, weights: None }
 }
 
 /// A device with an arena of its own.

@@ -76,7 +76,10 @@ impl Engine {
         let (earliest, steps) = (self.earliest(), self.steps());
         let at = at.unwrap_or(earliest);
         if at < earliest || at >= steps {
-            self.refuse(request, format!("asked to pause at step {at}; {}", possible(earliest, steps - 1)));
+            self.refuse(
+                request,
+                format!("asked to pause at step {at}; {}", possible(earliest, steps.saturating_sub(1))),
+            );
             return;
         }
         self.orders.pause_at = Some(at);

@@ -107,7 +107,7 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     spec.parallel = ParallelSpec { pipeline, data, virtual_replicas: 4, ..spec.parallel };
     spec.elastic = ElasticSpec { redundancy, on_loss };
     let data = DataFacts { digest: Digest::default(), train_tokens: 2000, validation_tokens: 200 };
-    Job { spec, data }
+    Job { spec, data, weights: None }
 }
 
 pub(super) fn offer() -> Offer {

@@ -42,7 +42,7 @@ fn a_node_that_is_gone_keeps_its_name_and_is_gone_whatever_the_order() {
 #[test]
 fn a_job_is_read_again_unless_its_facts_are_there_or_it_is_over() {
     let data = DataFacts { digest: Digest([7; 32]), train_tokens: 900, validation_tokens: 100 };
-    let facts = Entry::Facts { job: JobId(1), data };
+    let facts = Entry::Facts { job: JobId(1), data, weights: None };
     let submitted = line(0, Record::Happened(Happening::Submitted));
     let state = |state| line(1, Record::State(state));
     for (entries, unread) in [

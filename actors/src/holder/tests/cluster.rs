@@ -76,7 +76,7 @@ pub(crate) fn job(data: PathBuf, layout: Layout, steps: u64) -> Arc<Job> {
     };
     spec.elastic = ElasticSpec { redundancy: layout.redundancy, on_loss: OnLoss::Halt };
     let facts = loader::facts(&spec.data, &spec.model).expect("the text is fine");
-    Arc::new(Job { spec, data: facts })
+    Arc::new(Job { spec, data: facts, weights: None })
 }
 
 /// Who can be reached.

@@ -20,7 +20,7 @@ pub(crate) fn journal() -> Vec<Sample<Entry>> {
         Entry::Job { id: JobId(1), spec: job().spec.clone() },
         line(Record::State(State::Queued)),
         Entry::Gone { id: NodeId(300), name: "node-1".to_owned() },
-        Entry::Facts { job: JobId(1), data: job().data },
+        Entry::Facts { job: JobId(1), data: job().data, weights: job().weights.clone() },
         Entry::Turn { number: 2, job: JobId(1) },
     ];
     let mut samples = named("", all, name, samples);

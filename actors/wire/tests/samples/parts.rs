@@ -14,6 +14,7 @@ use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
 use shoal_plan::ledger::{LedgerEntry, Update, UpdateScalars, Version};
 use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
 use shoal_plan::space::Interval;
+use shoal_plan::weights::WeightFacts;
 
 pub(super) fn generation() -> Generation {
     Generation { incarnation: 3, number: 300 }
@@ -101,6 +102,7 @@ pub(super) fn job() -> Arc<Job> {
             layer_norm_epsilon: 1e-5,
             init_range: 0.02,
         }),
+        init: shoal_config::spec::InitSpec::Hf("/models/small".into()),
         data: DataSpec {
             format: DataFormat::Text,
             path: "/data/text".into(),
@@ -126,5 +128,6 @@ pub(super) fn job() -> Arc<Job> {
         elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
     };
     let data = DataFacts { digest: digest(3), train_tokens: 1_000_000, validation_tokens: 100_000 };
-    Arc::new(Job { spec, data })
+    let weights = Some(WeightFacts { segment: 8192, digests: vec![digest(4), digest(5)] });
+    Arc::new(Job { spec, data, weights })
 }

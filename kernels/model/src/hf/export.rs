@@ -3,19 +3,38 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde_json::{Map as Object, Value, json};
 use shoal_config::JobSpec;
+use shoal_config::spec::ModelSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
-use super::layout::{Order, tensors};
-use crate::tensors::{Entry, file_len, header, write_stretches, write_values};
+use super::names::{MODEL, map, prefix};
+use crate::files::map::{Map, Tensor};
+use crate::files::{Element, write};
+
+/// One safetensors file of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The file's name.
+    pub name: String,
+    /// Which tensors, in the order of the model.
+    tensors: std::ops::Range<usize>,
+}
 
 /// The model's `config.json`.
 #[must_use]
-pub fn config_json(spec: &JobSpec) -> Value {
-    let model = &spec.model;
+pub fn config_json(spec: &JobSpec, kind: Element) -> Value {
+    let mut config = match &spec.model {
+        ModelSpec::Gpt2(_) => gpt2(&spec.model),
+    };
+    config["dtype"] = json!(kind.torch_name());
+    config["torch_dtype"] = json!(kind.torch_name());
+    config
+}
+
+fn gpt2(model: &ModelSpec) -> Value {
     // The end-of-text token of GPT-2's own vocabulary; byte models have none.
     let end_of_text = if model.vocab() == 50_257 { json!(50_256) } else { Value::Null };
     json!({
@@ -41,51 +60,98 @@ pub fn config_json(spec: &JobSpec) -> Value {
         "use_cache": true,
         "bos_token_id": end_of_text,
         "eos_token_id": end_of_text,
-        "dtype": "float32",
-        "torch_dtype": "float32",
     })
 }
 
-/// Writes `model.safetensors` to `out`. `read` gives elements of a block's weights.
+/// The files of a model of which none has more than `most` bytes of values, unless one tensor alone does.
+#[must_use]
+pub fn parts(table: &ModelTable, spec: &JobSpec, kind: Element, most: u64) -> Vec<Part> {
+    let map = map(table, &spec.model);
+    let mut cuts = vec![0];
+    let mut bytes = 0;
+    for (i, tensor) in map.tensors.iter().enumerate() {
+        let more = bytes_of(tensor, kind);
+        if bytes > 0 && bytes + more > most {
+            cuts.push(i);
+            bytes = 0;
+        }
+        bytes += more;
+    }
+    cuts.push(map.tensors.len());
+    let of = cuts.len() - 1;
+    let name = |i| if of == 1 { MODEL.to_owned() } else { format!("model-{:05}-of-{of:05}.safetensors", i + 1) };
+    cuts.windows(2).enumerate().map(|(i, cut)| Part { name: name(i), tensors: cut[0]..cut[1] }).collect()
+}
+
+/// `model.safetensors.index.json`: which tensor is in which file.
+#[must_use]
+pub fn index_json(table: &ModelTable, spec: &JobSpec, kind: Element, parts: &[Part]) -> Value {
+    let map = map(table, &spec.model);
+    let names = parts.iter().flat_map(|part| part.tensors.clone().map(|i| (i, part.name.clone())));
+    let names: Object<String, Value> = names.map(|(i, file)| (full_name(&map, i, spec), json!(file))).collect();
+    let bytes: u64 = map.tensors.iter().map(|tensor| bytes_of(tensor, kind)).sum();
+    json!({"metadata": {"total_size": bytes, "total_parameters": table.parameters()}, "weight_map": names})
+}
+
+/// Writes the whole model to `out` as one file of f32. `read` gives elements of a block's weights.
 ///
 /// # Errors
 /// What `read` and `out` give.
 pub fn write_model(
     table: &ModelTable,
     spec: &JobSpec,
+    read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let whole = Part { name: MODEL.to_owned(), tensors: 0..map(table, &spec.model).tensors.len() };
+    write_part((table, spec), &whole, Element::F32, read, out)
+}
+
+/// Writes one file to `out`. `read` gives elements of a block's weights.
+///
+/// # Errors
+/// What `read` and `out` give.
+pub fn write_part(
+    (table, spec): (&ModelTable, &JobSpec),
+    part: &Part,
+    kind: Element,
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tensors = tensors(table, spec);
-    let entries: Vec<Entry> = tensors.iter().map(|t| t.entry.clone()).collect();
-    out.write_all(&header(&entries, &metadata()))?;
-    for tensor in tensors {
-        let (block, interval) = (tensor.block, tensor.interval);
-        match tensor.order {
-            Order::Same => write_stretches(out, interval.len(), |at, values| {
-                let from = interval.start + at;
-                read(block, Interval::new(from, from + values.len() as u64), values)
-            })?,
-            Order::Turned { .. } | Order::Attention { .. } => {
-                let mut ours = vec![0.0; interval.len() as usize];
-                read(block, interval, &mut ours)?;
-                write_values(out, &tensor.order.export(&ours))?;
-            }
-        }
-    }
-    Ok(())
+    let map = map(table, &spec.model);
+    out.write_all(&header(&map, spec, part, kind))?;
+    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, kind, &mut read, out))
 }
 
-/// Bytes that [`write_model`] writes.
+/// Bytes that [`write_part`] writes.
 #[must_use]
-pub fn model_len(table: &ModelTable, spec: &JobSpec) -> u64 {
-    let entries: Vec<Entry> = tensors(table, spec).into_iter().map(|t| t.entry).collect();
-    file_len(&entries, &metadata())
+pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, kind: Element) -> u64 {
+    let map = map(table, &spec.model);
+    let values: u64 = map.tensors[part.tensors.clone()].iter().map(|tensor| bytes_of(tensor, kind)).sum();
+    header(&map, spec, part, kind).len() as u64 + values
 }
 
-/// `transformers` refuses a file that does not say which framework its layout is from.
-fn metadata() -> BTreeMap<String, String> {
-    BTreeMap::from([("format".to_owned(), "pt".to_owned())])
+fn header(map: &Map, spec: &JobSpec, part: &Part, kind: Element) -> Vec<u8> {
+    // `transformers` refuses a file that does not say which framework its layout is from.
+    let mut fields = Object::from_iter([("__metadata__".to_owned(), json!(BTreeMap::from([("format", "pt")])))]);
+    let mut at = 0;
+    for i in part.tensors.clone() {
+        let end = at + bytes_of(&map.tensors[i], kind);
+        let described = json!({"dtype": kind.name(), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
+        fields.insert(full_name(map, i, spec), described);
+        at = end;
+    }
+    let mut text = Value::Object(fields).to_string().into_bytes();
+    text.resize(text.len().next_multiple_of(8), b' ');
+    [&(text.len() as u64).to_le_bytes()[..], &text].concat()
+}
+
+fn full_name(map: &Map, tensor: usize, spec: &JobSpec) -> String {
+    format!("{}{}", prefix(&spec.model), map.tensors[tensor].name)
+}
+
+fn bytes_of(tensor: &Tensor, kind: Element) -> u64 {
+    tensor.elements() * kind.bytes() as u64
 }
 
 /// The f64 whose shortest decimal is the f32's shortest decimal: 0.1, not 0.10000000149.

@@ -1,14 +1,14 @@
-//! Hugging Face's `GPT2LMHeadModel`: `config.json` and `model.safetensors`, out and in.
+//! Hugging Face's form of a model: `config.json` and `model.safetensors`, or shards of it and an index.
 //!
-//! Their linear weights are `[in, out]` (Conv1D) with attention's columns in the order Q, K, V; ours are as `layout` says.
-//! The head is tied and therefore not in the file.
+//! GPT-2's linear weights are `[in, out]` there (Conv1D), attention's columns in the order Q, K, V. A tied head is not in
+//! the files.
 
 mod export;
-mod import;
-mod layout;
+mod names;
 
-pub use export::{config_json, model_len, write_model};
-pub use import::{ImportError, read_model};
+pub use export::{Part, config_json, index_json, part_len, parts, write_model, write_part};
+pub use names::{CONFIG, INDEX};
+pub(crate) use names::{HEAD, MODEL, is_buffer, map, prefix};
 
 #[cfg(test)]
 mod tests;

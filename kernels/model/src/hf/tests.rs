@@ -1,58 +1,26 @@
 use safetensors::SafeTensors;
-use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use super::*;
-use crate::init;
-use crate::testing::job;
-
-/// Weights of every block, from the seed.
-fn weights(table: &ModelTable, spec: &JobSpec) -> Vec<Vec<f32>> {
-    let each = table.blocks.iter().map(|block| {
-        let mut values = vec![0.0; block.len as usize];
-        init::fill(table, spec, block.id, Interval::new(0, block.len), &mut values);
-        values
-    });
-    each.collect()
-}
-
-fn file(table: &ModelTable, spec: &JobSpec, weights: &[Vec<f32>]) -> Vec<u8> {
-    let mut file = Vec::new();
-    let read = |block: BlockId, interval: Interval, out: &mut [f32]| {
-        out.copy_from_slice(&weights[block.0 as usize][interval.range()]);
-        Ok(())
-    };
-    write_model(table, spec, read, &mut file).expect("memory takes it");
-    file
-}
-
-#[test]
-fn what_was_exported_comes_back() {
-    let spec = job(2, 3, 48, 10, 65, 0.0);
-    let table = ModelTable::of(&spec.model);
-    let weights = weights(&table, &spec);
-    let file = file(&table, &spec, &weights);
-    assert_eq!(file.len() as u64, model_len(&table, &spec));
-
-    let mut back: Vec<Vec<f32>> = table.blocks.iter().map(|b| vec![0.0; b.len as usize]).collect();
-    read_model(&file, &table, &spec, |block, interval, values| {
-        back[block.0 as usize][interval.range()].copy_from_slice(values);
-    })
-    .expect("our own file");
-    assert_eq!(back, weights);
-}
+use crate::files::Element;
+use crate::testing::{job, weights};
 
 #[test]
 fn attention_columns_are_q_k_v() {
     let spec = job(1, 2, 16, 4, 65, 0.0);
     let table = ModelTable::of(&spec.model);
-    let mut weights = weights(&table, &spec);
+    let mut weights = weights(&spec, &table);
     let kv = table.blocks[1].params.iter().find(|p| p.name == "attn.kv.weight").expect("a layer has it");
     // Head 1, value row 3, input 5 of [heads 2, 2, d 8, 16].
     weights[1][kv.interval.start as usize + ((2 + 1) * 8 + 3) * 16 + 5] = 42.0;
-    let file = file(&table, &spec, &weights);
+    let mut file = Vec::new();
+    let read = |block: BlockId, interval: Interval, out: &mut [f32]| {
+        out.copy_from_slice(&weights[block.0 as usize][interval.range()]);
+        Ok(())
+    };
+    write_model(&table, &spec, read, &mut file).expect("memory takes it");
     let parsed = SafeTensors::deserialize(&file).expect("our own file");
     let view = parsed.tensor("transformer.h.0.attn.c_attn.weight").expect("there");
     assert_eq!(view.shape(), [16, 48]);
@@ -60,31 +28,47 @@ fn attention_columns_are_q_k_v() {
     let at = (5 * 48 + 32 + 8 + 3) * 4;
     assert_eq!(view.data()[at..at + 4], 42f32.to_le_bytes());
     assert!(!parsed.names().iter().any(|n| n.contains("lm_head")));
+    assert_eq!(
+        part_len(&table, &spec, &parts(&table, &spec, Element::F32, u64::MAX)[0], Element::F32),
+        file.len() as u64
+    );
 }
 
 #[test]
-fn wrong_files_are_refused_by_name() {
-    let spec = job(1, 2, 16, 4, 65, 0.0);
-    let table = ModelTable::of(&spec.model);
-    let other = job(1, 2, 16, 8, 65, 0.0);
-    let other_table = ModelTable::of(&other.model);
-    let deeper = job(2, 2, 16, 4, 65, 0.0);
-    let file = file(&table, &spec, &weights(&table, &spec));
-    assert!(matches!(
-        read_model(&file, &other_table, &other, |_, _, _| {}),
-        Err(ImportError::Shape { name, .. }) if name == "transformer.wpe.weight"
-    ));
-    assert!(matches!(
-        read_model(&file, &ModelTable::of(&deeper.model), &deeper, |_, _, _| {}),
-        Err(ImportError::Missing { name }) if name.starts_with("transformer.h.1.")
-    ));
-    assert!(matches!(read_model(b"{}", &table, &spec, |_, _, _| {}), Err(ImportError::Format(_))));
-}
-
-#[test]
-fn config_names_the_architecture_and_sizes() {
-    let config = config_json(&job(2, 3, 48, 10, 65, 0.1));
+fn config_names_the_architecture_and_sizes_as_it_is_read_back() {
+    let spec = job(2, 3, 48, 10, 65, 0.1);
+    let config = config_json(&spec, Element::Bf16);
     assert_eq!(config["n_embd"], 48);
     assert_eq!(config["resid_pdrop"], 0.1);
     assert_eq!(config["activation_function"], "gelu_new");
+    assert_eq!(config["dtype"], "bfloat16");
+    let dir = tempfile::tempdir().expect("temp dir");
+    std::fs::write(dir.path().join("config.json"), config.to_string()).expect("written");
+    assert_eq!(shoal_config::hf::model_of(dir.path()).expect("our own file"), spec.model);
+}
+
+#[test]
+fn shards_are_no_larger_than_asked_and_have_every_tensor_once() {
+    let spec = job(2, 3, 48, 10, 65, 0.0);
+    let table = ModelTable::of(&spec.model);
+    let whole = parts(&table, &spec, Element::F16, u64::MAX);
+    assert_eq!((whole.len(), whole[0].name.as_str()), (1, "model.safetensors"));
+    let parts = parts(&table, &spec, Element::F16, 30_000);
+    assert!(parts.len() > 4 && parts[0].name == format!("model-00001-of-{:05}.safetensors", parts.len()));
+    let index = index_json(&table, &spec, Element::F16, &parts);
+    let map = index["weight_map"].as_object().expect("a map");
+    let mut tensors = 0;
+    for part in &parts {
+        let mut file = Vec::new();
+        write_part((&table, &spec), part, Element::F16, |_, _, out| Ok(out.fill(1.0)), &mut file)
+            .expect("memory takes it");
+        assert_eq!(part_len(&table, &spec, part, Element::F16), file.len() as u64);
+        let parsed = SafeTensors::deserialize(&file).expect("our own file");
+        assert!(parsed.len() == 1 || file.len() < 30_000 + 2_000, "{} bytes", file.len());
+        tensors += parsed.len();
+        for name in parsed.names() {
+            assert_eq!(map[name], part.name);
+        }
+    }
+    assert_eq!((tensors, index["metadata"]["total_size"].as_u64()), (map.len(), Some(table.parameters() * 2)));
 }

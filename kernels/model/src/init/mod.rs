@@ -1,4 +1,4 @@
-//! Initial weights from the seed alone: any interval of any block, on any machine, in any order.
+//! Initial weights, from files or from the seed alone: any interval of any block, on any machine, in any order.
 //!
 //! Element `i` of block `b` is drawn from word `i % 4` of `philox4x32(seed, [i / 4, b, domain])`, mapped to a normal by
 //! [`normal::quantile`]. So a piece is initialised by whoever holds it, and nobody ever holds the whole model.
@@ -9,12 +9,65 @@ use shoal_config::spec::{JobSpec, ModelSpec};
 use shoal_exact::philox::philox4x32;
 use shoal_plan::blocks::{Init, ModelTable};
 use shoal_plan::ids::BlockId;
+use shoal_plan::job::Job;
 use shoal_plan::space::Interval;
+use shoal_plan::weights::WeightFacts;
+
+use crate::files::{Files, FilesError};
 
 /// Keeps these draws apart from every other use of the seed: "INIT".
 const DOMAIN: u32 = 0x494e_4954;
 
-/// Writes the initial weights of `interval` of a block; gaps between parameters become zero.
+/// Where a job's initial weights come from, any interval of them.
+#[derive(Debug)]
+pub enum Initial<'j> {
+    /// Drawn.
+    Seed(&'j JobSpec),
+    /// Read, and held against what was submitted.
+    Files(Files, &'j WeightFacts),
+}
+
+impl<'j> Initial<'j> {
+    /// Opens the files, if there are any.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    ///
+    /// # Panics
+    /// If the job begins with files and nobody has read them yet.
+    pub fn open(job: &'j Job, table: &ModelTable) -> Result<Self, FilesError> {
+        let files = Files::open(&job.spec.init, &job.spec.model, table)?;
+        Ok(match files {
+            None => Self::Seed(&job.spec),
+            Some(files) => {
+                Self::Files(files, job.weights.as_ref().expect("IN-3 (facts about files come before a job begins)"))
+            }
+        })
+    }
+
+    /// Writes the initial weights of `interval` of a block; gaps between parameters become zero.
+    ///
+    /// # Errors
+    /// A file cannot be read, or was changed since the job was submitted.
+    ///
+    /// # Panics
+    /// As [`fill`].
+    pub fn fill(
+        &self,
+        table: &ModelTable,
+        block: BlockId,
+        interval: Interval,
+        out: &mut [f32],
+    ) -> Result<(), FilesError> {
+        match self {
+            Self::Seed(spec) => fill(table, spec, block, interval, out),
+            Self::Files(files, facts) => files.read_submitted(table, facts, (block, interval), out)?,
+        }
+        Ok(())
+    }
+}
+
+/// Writes the drawn weights of `interval` of a block; gaps between parameters become zero.
 ///
 /// # Panics
 /// If `out` is not as long as the interval, or the interval ends outside the block.

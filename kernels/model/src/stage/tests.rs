@@ -73,7 +73,7 @@ fn dropout_follows_the_step_and_the_seed() {
     let job = ragged(0.2);
     let whole = layout(&[], &[], GPipe);
     let one = run(&job, &whole, 1, Phase::Train { step: 1 });
-    let reseeded = Job { spec: JobSpec { seed: 8, ..job.spec.clone() }, data: job.data };
+    let reseeded = Job { spec: JobSpec { seed: 8, ..job.spec.clone() }, data: job.data, weights: None };
     assert_ne!(run(&ragged(0.0), &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
     assert_ne!(run(&job, &whole, 1, Phase::Train { step: 2 }).loss, one.loss);
     assert_ne!(run(&reseeded, &whole, 1, Phase::Train { step: 1 }).loss, one.loss);

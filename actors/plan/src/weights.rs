@@ -1,0 +1,91 @@
+//! Facts about the files that a job's initial weights come from: a digest of every segment, so that whoever reads a part
+//! can tell by itself whether it is what was submitted.
+//!
+//! A segment is a run of a block's space, gaps between parameters as zeros, hashed as little-endian f32: the weights are
+//! what counts, not the form of the files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::blocks::ModelTable;
+use crate::ids::{BlockId, Digest};
+use crate::space::Interval;
+
+/// Segments of a model, about: a part is read with at most two segments beside it, and the facts stay small.
+const SEGMENTS: u64 = 1024;
+/// Elements of a segment are a multiple of this.
+const UNIT: u64 = 4096;
+
+/// What was found in the files, read once at submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightFacts {
+    /// Elements of a segment; the last one of a block may be shorter.
+    pub segment: u64,
+    /// One a segment, in the order of blocks.
+    pub digests: Vec<Digest>,
+}
+
+impl WeightFacts {
+    /// Elements of a segment of a model.
+    #[must_use]
+    pub fn segment_of(table: &ModelTable) -> u64 {
+        let elements: u64 = table.blocks.iter().map(|block| block.len).sum();
+        elements.div_ceil(SEGMENTS).next_multiple_of(UNIT)
+    }
+
+    /// Every segment of a model, in the order of the digests.
+    pub fn segments(table: &ModelTable, segment: u64) -> impl Iterator<Item = (BlockId, Interval)> + '_ {
+        table.blocks.iter().flat_map(move |block| {
+            let starts = (0..block.len.div_ceil(segment)).map(move |i| i * segment);
+            starts.map(move |start| (block.id, Interval::new(start, block.len.min(start + segment))))
+        })
+    }
+
+    /// The segments that have something of an interval, each with its digest; nothing for a segment without one.
+    pub fn around<'f>(
+        &'f self,
+        table: &'f ModelTable,
+        block: BlockId,
+        interval: Interval,
+    ) -> impl Iterator<Item = (Interval, Digest)> + 'f {
+        Self::segments(table, self.segment)
+            .zip(&self.digests)
+            .filter(move |((of, segment), _)| *of == block && segment.intersection(interval).is_some())
+            .map(|((_, segment), digest)| (segment, *digest))
+    }
+
+    /// The digest of all weights.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let bytes: Vec<u8> = self.digests.iter().flat_map(|digest| digest.0).collect();
+        Digest::of(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn segments_cover_every_block_once() {
+        let table = ModelTable::of(&fixture::job().spec.model);
+        for segment in [UNIT, 3 * UNIT, WeightFacts::segment_of(&table)] {
+            let segments: Vec<_> = WeightFacts::segments(&table, segment).collect();
+            for block in &table.blocks {
+                let mut at = 0;
+                for (_, interval) in segments.iter().filter(|(of, _)| *of == block.id) {
+                    assert!(interval.start == at && interval.len() <= segment);
+                    at = interval.end;
+                }
+                assert_eq!(at, block.len);
+            }
+            let digests = (0..segments.len() as u64).map(|i| Digest::of(&i.to_le_bytes())).collect();
+            let facts = WeightFacts { segment, digests };
+            let part = Interval::new(16, table.blocks[1].len.min(segment + 16));
+            let around: Vec<_> = facts.around(&table, BlockId(1), part).collect();
+            let first = segments.iter().position(|(of, _)| *of == BlockId(1)).expect("a layer");
+            assert_eq!(around[0], (segments[first].1, facts.digests[first]));
+            assert!(around.last().expect("some").0.end >= part.end);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `export`: what it takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use shoal_config::Bytes;
+
+use super::condition::{AtCommit, job_id};
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct Export {
+    /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
+    pub job: String,
+    /// Where to.
+    #[command(flatten)]
+    pub target: ExportTarget,
+    /// Form of the files of `--to`.
+    #[arg(long, value_enum, default_value_t = ModelForm::Hf, conflicts_with = "state")]
+    pub format: ModelForm,
+    /// How the weights of `--to` are stored; halves are rounded.
+    #[arg(long, value_enum, default_value_t = Dtype::Fp32, conflicts_with = "state")]
+    pub dtype: Dtype,
+    /// Largest file of weights in Hugging Face form, such as `5GB`; with more than one there is an index.
+    #[arg(long, value_name = "SIZE", conflicts_with = "state")]
+    pub shard_size: Option<Bytes>,
+    /// After this committed step, `step=K`; else after the next one.
+    #[arg(long, value_name = "step=K")]
+    pub at: Option<AtCommit>,
+    /// Give up after this long, with exit code 3.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Forms of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelForm {
+    /// Hugging Face: config.json and safetensors.
+    Hf,
+    /// An llm.c checkpoint, for GPT-2.
+    Llmc,
+}
+
+/// Element types of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dtype {
+    /// As it is trained.
+    Fp32,
+    /// IEEE half.
+    Fp16,
+    /// The upper half of fp32.
+    Bf16,
+}
+
+impl Dtype {
+    /// As the coordinator is asked.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Where an export goes, and with it in which form.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct ExportTarget {
+    /// A model that other programs read; `--format` says which.
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// The very tensors that the digest is defined over: weights, first and second moments.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}

@@ -1,0 +1,40 @@
+//! An llm.c checkpoint, named as llm.c names it.
+
+use std::path::{Path, PathBuf};
+
+use super::download::aside;
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// The name of a step's checkpoint.
+#[must_use]
+pub fn file_name(step: u64) -> String {
+    format!("model_{step:08}.bin")
+}
+
+/// Whether a file is such a checkpoint, by its name.
+#[must_use]
+pub fn is_file(name: &str) -> bool {
+    let step = name.strip_prefix("model_").and_then(|name| name.strip_suffix(".bin"));
+    step.is_some_and(|step| step.len() >= 8 && step.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Downloads the job's weights at a written step.
+///
+/// # Errors
+/// If the coordinator has no such step, the model is not a GPT-2, or the file cannot be written.
+pub fn export(client: &Client, job: &str, step: u64, dtype: &str, dir: &Path) -> Result<PathBuf, Failure> {
+    aside(client, &format!("jobs/{job}/llmc/model.bin?step={step}&dtype={dtype}"), dir, &file_name(step))?.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_llm_c() {
+        assert_eq!(file_name(40), "model_00000040.bin");
+        assert!(is_file(&file_name(40)) && is_file(&file_name(1_000_000_000)));
+        assert!(!is_file("model_.bin") && !is_file("model_0000004x.bin") && !is_file("config.json"));
+    }
+}

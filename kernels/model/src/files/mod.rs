@@ -1,0 +1,27 @@
+//! Weights in files of other programs, read and written by ranges: nobody ever holds a whole model.
+//!
+//! * [`map`] says which of our elements lie where in which of their tensors; a permutation at the edge, nothing more.
+//! * [`Files`] reads any interval of our space out of Hugging Face's safetensors or an llm.c checkpoint.
+//! * [`write`] puts their tensors together from whoever has ours.
+//!
+//! FI-1 (untrusted): every length that a file gives is held against the file before anything is allocated or read.
+
+mod element;
+mod error;
+mod facts;
+mod gather;
+mod gpt2;
+pub(crate) mod header;
+pub(crate) mod map;
+mod open;
+pub(crate) mod write;
+
+pub use element::Element;
+pub use error::FilesError;
+pub use open::Files;
+
+pub(crate) use gpt2::{Linears, gpt2};
+pub(crate) use open::Place;
+
+#[cfg(test)]
+mod tests;

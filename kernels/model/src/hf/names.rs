@@ -1,0 +1,35 @@
+//! How files and tensors are called.
+
+use shoal_config::spec::ModelSpec;
+use shoal_plan::blocks::ModelTable;
+
+use crate::files::map::Map;
+use crate::files::{Linears, gpt2};
+
+/// A model in one file.
+pub(crate) const MODEL: &str = "model.safetensors";
+/// What model it is.
+pub const CONFIG: &str = "config.json";
+/// Which shard has which tensor.
+pub const INDEX: &str = "model.safetensors.index.json";
+/// A head of its own.
+pub(crate) const HEAD: &str = "lm_head.weight";
+
+/// Which of their tensors is which of our parameters. The first is the token table.
+pub(crate) fn map(table: &ModelTable, model: &ModelSpec) -> Map {
+    match model {
+        ModelSpec::Gpt2(_) => gpt2(table, model, Linears::InOut),
+    }
+}
+
+/// What their names begin with; files made from the bare transformer lack it.
+pub(crate) fn prefix(model: &ModelSpec) -> &'static str {
+    match model {
+        ModelSpec::Gpt2(_) => "transformer.",
+    }
+}
+
+/// Whether a tensor is a constant that older programs wrote beside the weights.
+pub(crate) fn is_buffer(name: &str) -> bool {
+    [".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq"].iter().any(|buffer| name.ends_with(buffer))
+}

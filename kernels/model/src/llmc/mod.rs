@@ -1,0 +1,107 @@
+//! llm.c's checkpoints: 256 little-endian i32 of header (20240326, version, context, vocabulary, layers, heads, width,
+//! padded vocabulary), then each kind of tensor stacked over layers, `[out, in]`. Version 3 has f32, version 5 bf16.
+
+use std::io::{self, Write};
+
+use shoal_config::JobSpec;
+use shoal_config::llmc::Header;
+use shoal_config::spec::ModelSpec;
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::ids::BlockId;
+use shoal_plan::space::Interval;
+
+use crate::files::map::Map;
+use crate::files::{Element, Linears, Place, gpt2, write};
+
+/// Tensors before the layers, of a layer, and behind them, in the order of the file.
+const ORDER: [&[&str]; 3] = [
+    &["wte.weight", "wpe.weight"],
+    &[
+        "ln_1.weight",
+        "ln_1.bias",
+        "attn.c_attn.weight",
+        "attn.c_attn.bias",
+        "attn.c_proj.weight",
+        "attn.c_proj.bias",
+        "ln_2.weight",
+        "ln_2.bias",
+        "mlp.c_fc.weight",
+        "mlp.c_fc.bias",
+        "mlp.c_proj.weight",
+        "mlp.c_proj.bias",
+    ],
+    &["ln_f.weight", "ln_f.bias"],
+];
+
+/// Where a checkpoint's tensors lie; everything that is not as the model needs it otherwise.
+pub(crate) fn map(table: &ModelTable, model: &ModelSpec, header: &Header) -> Result<(Map, Vec<Place>), Vec<String>> {
+    let ModelSpec::Gpt2(_) = model;
+    let wrong: Vec<String> = [
+        ("layers", header.layers == model.layers(), header.layers, model.layers()),
+        ("heads", header.heads == model.heads(), header.heads, model.heads()),
+        ("width", header.width == model.width(), header.width, model.width()),
+        ("vocabulary", header.vocab == model.vocab(), header.vocab, model.vocab()),
+        ("context", header.context >= model.context(), header.context, model.context()),
+    ]
+    .into_iter()
+    .filter_map(|(what, good, found, wanted)| (!good).then(|| format!("its {what} is {found}, and {wanted} is needed")))
+    .collect();
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let map = padded(gpt2(table, model, Linears::OutIn), header);
+    let kind = if header.half { Element::Bf16 } else { Element::F32 };
+    let mut places = vec![Place { part: 0, start: 0, kind }; map.tensors.len()];
+    let mut at = Header::BYTES;
+    for tensor in order(&map, model) {
+        places[tensor].start = at;
+        at += map.tensors[tensor].elements() * kind.bytes() as u64;
+    }
+    Ok((map, places))
+}
+
+/// The map with both tables as long as the header says.
+fn padded(mut map: Map, header: &Header) -> Map {
+    map.tensors[0].shape[0] = u64::from(header.padded_vocab);
+    map.tensors[1].shape[0] = u64::from(header.context);
+    map
+}
+
+/// Tensors in the order of the file.
+fn order(map: &Map, model: &ModelSpec) -> Vec<usize> {
+    let [before, layer, behind] = ORDER;
+    let stacked = layer.iter().flat_map(|part| (0..model.layers()).map(move |i| format!("h.{i}.{part}")));
+    let whole = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let names = whole(before).into_iter().chain(stacked).chain(whole(behind));
+    let index = |name: String| map.tensors.iter().position(|tensor| tensor.name == name);
+    names.map(|name| index(name).expect("LC-1 (their list names every tensor of the map)")).collect()
+}
+
+/// The header of a job's checkpoint; none if it is not a GPT-2, which is all that the form has.
+#[must_use]
+pub fn header(spec: &JobSpec, half: bool) -> Option<Header> {
+    let ModelSpec::Gpt2(_) = &spec.model;
+    let model = &spec.model;
+    let (layers, heads, width, context) = (model.layers(), model.heads(), model.width(), model.context());
+    let vocab = model.vocab();
+    Some(Header { half, context, vocab, layers, heads, width, padded_vocab: vocab.next_multiple_of(128) })
+}
+
+/// Writes a checkpoint to `out`. `read` gives elements of a block's weights.
+///
+/// # Errors
+/// What `read` and `out` give.
+pub fn write_model(
+    (table, spec): (&ModelTable, &JobSpec),
+    header: &Header,
+    mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let kind = if header.half { Element::Bf16 } else { Element::F32 };
+    let map = padded(gpt2(table, &spec.model, Linears::OutIn), header);
+    out.write_all(&header.to_bytes())?;
+    order(&map, &spec.model).into_iter().try_for_each(|tensor| write::tensor(&map, tensor, kind, &mut read, out))
+}
+
+#[cfg(test)]
+mod tests;
