@@ -4,6 +4,7 @@ mod again;
 mod data;
 mod disk;
 mod faults;
+mod files;
 mod hosts;
 mod input;
 mod layouts;
