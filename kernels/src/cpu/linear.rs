@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::elementwise::add;
@@ -34,11 +36,9 @@ impl CpuDevice {
             "KN-1 (shapes): {shape:?}"
         );
         let size = Size { m: rows, n: outputs, k: inputs };
-        let finish = |part: &mut [f32]| {
+        let finish = |row: &mut [f32], columns: Range<usize>| {
             if let Some(bias) = bias {
-                for row in part.chunks_exact_mut(outputs) {
-                    add(self.class, row, bias);
-                }
+                add(self.class, row, &bias[columns]);
             }
         };
         self.matmul(y, Strided::rows(x, inputs), as_in_out(weight, shape), size, Write::Overwrite, finish);
@@ -52,7 +52,7 @@ impl CpuDevice {
         );
         let size = Size { m: rows, n: inputs, k: outputs };
         let weight = as_in_out(weight, shape).transposed();
-        self.matmul(dx, Strided::rows(dy, outputs), weight, size, Write::Overwrite, |_| ());
+        self.matmul(dx, Strided::rows(dy, outputs), weight, size, Write::Overwrite, |_, _| ());
     }
 
     pub(crate) fn linear_weight_gradient(&self, dw: &mut [f32], dy: &[f32], x: &[f32], shape: Linear, write: Write) {
@@ -66,7 +66,7 @@ impl CpuDevice {
             Layout::OutIn => (dy.transposed(), x, outputs, inputs),
             Layout::InOut => (x.transposed(), dy, inputs, outputs),
         };
-        self.matmul(dw, a, b, Size { m, n, k: rows }, write, |_| ());
+        self.matmul(dw, a, b, Size { m, n, k: rows }, write, |_, _| ());
     }
 
     pub(crate) fn bias_gradient(&self, dbias: &mut [f32], dy: &[f32], write: Write) {

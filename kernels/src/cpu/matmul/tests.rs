@@ -33,7 +33,7 @@ impl Case {
     fn on_threads(&self, threads: usize) -> Vec<f32> {
         let mut c = vec![f32::NAN; self.size.m * self.size.n];
         let device = device(threads, Class::detect());
-        device.matmul(&mut c, self.a(), self.b(), self.size, Write::Overwrite, |_| ());
+        device.matmul(&mut c, self.a(), self.b(), self.size, Write::Overwrite, |_, _| ());
         c
     }
 
@@ -120,7 +120,7 @@ proptest! {
         let before = values(3, m * n);
         let want: Vec<f32> = before.iter().zip(case.on_threads(1)).map(|(c, p)| c + p).collect();
         let mut got = before;
-        device(threads, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_| ());
+        device(threads, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_, _| ());
         prop_assert_eq!(bits(&got), bits(&want));
     }
 }
