@@ -27,7 +27,7 @@ pub use error::ArenaError;
 pub use names::{Tag, Tier};
 pub use view::{View, ViewMut};
 
-use block::Block;
+use block::{Block, Content};
 
 /// Bytes of one tag, or of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,9 +98,12 @@ impl Arena {
     /// # Errors
     /// As [`Self::alloc`].
     pub fn alloc_zeroed(&self, tag: Tag, elements: usize) -> Result<Buffer, ArenaError> {
-        let mut buffer = self.alloc(tag, elements)?;
-        buffer.view_mut().into_host().fill(0.0);
-        Ok(buffer)
+        let mut block = self.shared.take(tag, Self::footprint(elements))?;
+        match block.content() {
+            Content::Zero => {}
+            Content::Any => block.elements_mut(elements).fill(0.0),
+        }
+        Ok(Buffer::new(block, elements, tag, self.clone()))
     }
 
     /// Bytes that a buffer of `elements` f32 counts for.

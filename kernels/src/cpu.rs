@@ -20,6 +20,7 @@ mod linear;
 mod math;
 mod matmul;
 mod norm;
+mod normal;
 mod pool;
 mod rms_norm;
 mod rope;
@@ -33,6 +34,8 @@ mod testing;
 mod tests;
 
 pub use class::Class;
+pub use matmul::SLICE;
+pub use normal::normals;
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,6 +15,8 @@ pub use queue::{JobPanic, Queue};
 pub use rope::{Rotary, RotaryScaling, rope_table};
 pub use shape::{AdamW, Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
 
+use std::ops::Range;
+
 use crate::arena::{Arena, ArenaError, View, ViewMut};
 use crate::cpu::CpuDevice;
 
@@ -53,6 +55,14 @@ impl Device {
     pub fn upload(&self, dst: ViewMut<'_>, src: &[f32]) {
         match self {
             Self::Cpu(cpu) => cpu.copy(dst.into_host(), src),
+        }
+    }
+
+    /// Writes values that the host makes: `make(range, values)` is called on the device's threads for runs that together cover
+    /// `dst`.
+    pub fn upload_with(&self, dst: ViewMut<'_>, make: impl Fn(Range<usize>, &mut [f32]) + Sync) {
+        match self {
+            Self::Cpu(cpu) => cpu.make(dst.into_host(), make),
         }
     }
 

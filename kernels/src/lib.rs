@@ -15,7 +15,7 @@ pub mod device;
 mod half;
 
 pub use arena::{Arena, ArenaError, Budget, Buffer, Tag, Tier, Usage, View, ViewMut};
-pub use cpu::{Class, CpuDevice};
+pub use cpu::{Class, CpuDevice, SLICE, normals};
 pub use device::{
     AdamW, Attention, Device, Dropout, DropoutKey, DropoutSite, IGNORE, JobPanic, Layout, Linear, LossSum, NormParams,
     Queue, Rotary, RotaryScaling, SquareSum, Write, rope_table,

@@ -11,7 +11,7 @@
 //! | seat weights | device | 4 w |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees |
 //! | stash | device | 4 b x micro-batches in flight x ((10 h + a + 4) s a layer, s h a head) |
-//! | logits | device | 4 b s (V + h + 2): one micro-batch between loss and backward; head's stage only |
+//! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches, else at most 512; and 4 b s (h + 2) from loss to backward; head's stage only |
 //! | scratch | device | 4 x 9 b s h: the gradient that flows back, and the MLP's inner values after GELU with their gradient |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 12 e |
@@ -26,7 +26,7 @@ use std::ops::Range;
 use serde::Serialize;
 use shoal_config::spec::{JobSpec, ModelSpec, Schedule};
 
-use crate::batch::micro_batch_count;
+use crate::batch::{context, micro_batch_count};
 use crate::blocks::{BlockKind, ModelTable};
 use crate::ids::{BlockId, NodeId};
 use crate::lanes::subtrees;
@@ -39,6 +39,9 @@ mod tests;
 
 /// Bytes of one f32.
 pub const F32: u64 = 4;
+/// Rows whose logits are there at once, where a lane has one micro-batch: one slice of the contraction that makes the token
+/// table's gradient.
+pub const LOGIT_ROWS: u64 = 512;
 /// Bytes of state an element: weight, first and second moment.
 pub const STATE: u64 = 3 * F32;
 
@@ -137,6 +140,14 @@ pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
     }
 }
 
+/// Rows of a micro-batch whose logits are there at once in training.
+#[must_use]
+pub fn logit_rows(spec: &JobSpec) -> u64 {
+    let (train, lanes) = (&spec.train, spec.parallel.virtual_replicas);
+    let rows = u64::from(train.micro_batch) * context(spec);
+    if train.global_batch.div_ceil(lanes) <= train.micro_batch { rows.min(LOGIT_ROWS) } else { rows }
+}
+
 /// A seat's part of its node's bytes.
 #[must_use]
 pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeBytes {
@@ -162,7 +173,7 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         seat_weights: F32 * weights,
         lane_sums: F32 * differentiated * open,
         stash: F32 * flying * samples * kept,
-        logits: if head { F32 * samples * s * (v + h + 2) } else { 0 },
+        logits: if head { F32 * (logit_rows(spec) * v + samples * s * (h + 2)) } else { 0 },
         scratch: F32 * 9 * activation,
         transit: F32 * (4 * activation + weights),
         ..NodeBytes::default()

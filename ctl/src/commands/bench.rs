@@ -97,6 +97,7 @@ impl Show for TrainReport {
             ("matrix products alone", format!("{:.1} GFLOP/s", self.ceiling_gflops)),
             ("share of that", format!("{:.1} %", self.share_of_ceiling * 100.0)),
             ("resident at most", format!("{:.0} MiB", self.peak_rss_mb)),
+            ("ready for the first step after", format!("{:.2} s", self.ready_s)),
             ("first step", format!("{:.2} s", self.first_step_s)),
         ])
     }
@@ -114,13 +115,22 @@ mod tests {
             ceiling_gflops: 120.0,
             share_of_ceiling: 0.5,
             peak_rss_mb: 812.0,
+            ready_s: 0.1,
             first_step_s: 0.4,
         };
         let json = serde_json::to_value(&report).expect("plain data");
         let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
         assert_eq!(
             keys,
-            ["ceiling_gflops", "first_step_s", "gflops", "peak_rss_mb", "share_of_ceiling", "tokens_per_second"]
+            [
+                "ceiling_gflops",
+                "first_step_s",
+                "gflops",
+                "peak_rss_mb",
+                "ready_s",
+                "share_of_ceiling",
+                "tokens_per_second"
+            ]
         );
         let text = report.show();
         assert!(text.contains("12,345 tokens/s") && text.contains("50.0 %") && text.contains("812 MiB"), "{text}");

@@ -37,7 +37,9 @@ pub struct TrainReport {
     pub share_of_ceiling: f64,
     /// The most memory that this process had resident at once while it trained, in MiB.
     pub peak_rss_mb: f64,
-    /// The first step, in seconds: memory is taken from the system in it.
+    /// Seconds until the first step begins: threads, initial weights, memory.
+    pub ready_s: f64,
+    /// The first step, in seconds: the rest of the memory is taken from the system in it.
     pub first_step_s: f64,
 }
 
@@ -65,6 +67,7 @@ pub enum BenchError {
 /// If memory runs out, or the system does not report it.
 pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> {
     let model = &spec.model;
+    let begun = Instant::now();
     let context = context(spec);
     let tokens_of_step = u64::from(spec.train.global_batch) * context;
     let data = DataFacts { digest: Digest::default(), train_tokens: tokens_of_step * 64, validation_tokens: 0 };
@@ -79,6 +82,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
         Ok(start.elapsed())
     };
 
+    let ready = begun.elapsed();
     let first = step()?;
     // Every buffer has been used twice by then; what is measured beside training is not training's memory.
     step()?;
@@ -101,6 +105,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
         ceiling_gflops,
         share_of_ceiling: gflops / ceiling_gflops,
         peak_rss_mb,
+        ready_s: ready.as_secs_f64(),
         first_step_s: first.as_secs_f64(),
     })
 }

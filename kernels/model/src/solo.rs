@@ -3,7 +3,7 @@
 //! It draws the same samples, sums the same lanes, makes the same ledger and applies the same updates as a cluster, so it
 //! is what a cluster's state is compared with, and what a bench measures.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use shoal_exact::ExactSum;
 use shoal_kernels::{AdamW, Arena, ArenaError, Buffer, Device, LossSum, SquareSum, Tag};
@@ -53,13 +53,20 @@ impl Solo {
         let version = Version { step: 0, chain: job.genesis() };
         let moments = moments.collect::<Result<_, _>>()?;
         let mut solo = Self { job: job.clone(), model, moments, version, time: 0, table };
-        let initial = Initial::open(job, &solo.table).map_err(|source| ModelError::Initial { source })?;
-        for block in &Arc::clone(&solo.table).blocks {
-            let interval = Interval::new(0, block.len);
-            let mut values = vec![0.0; block.len as usize];
-            let filled = initial.fill(&solo.table, block.id, interval, &mut values);
-            filled.map_err(|source| ModelError::Initial { source })?;
-            solo.write_weights(device, block.id, interval, &values);
+        let table = Arc::clone(&solo.table);
+        let initial = Initial::open(job, &table).map_err(|source| ModelError::Initial { source })?;
+        for block in &table.blocks {
+            let failed = OnceLock::new();
+            device.upload_with(solo.model.weights_mut(block.id, Interval::new(0, block.len)), |range, values| {
+                let interval = Interval::new(range.start as u64, range.end as u64);
+                if let Err(source) = initial.fill(&table, block.id, interval, values) {
+                    // One reason is enough.
+                    let _ = failed.set(source);
+                }
+            });
+            if let Some(source) = failed.into_inner() {
+                return Err(ModelError::Initial { source });
+            }
         }
         Ok(solo)
     }

@@ -4,7 +4,7 @@
 //! micro-batch passes [`StageModel::forward`], on the last stage [`StageModel::loss`], then [`StageModel::backward`];
 //! after the last one every contribution is taken with [`StageModel::take_gradient`].
 //!
-//! * SM-1 (one order): a lane's micro-batches come to `backward` in ascending order, lanes too; forwards may run ahead.
+//! * SM-1 (one order): a lane's micro-batches come to `loss` and `backward` in ascending order, lanes too; forwards may run ahead.
 //! * SM-2 (loss before backward): on the last stage.
 //! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
 
@@ -234,8 +234,9 @@ impl StageModel {
         Ok(output)
     }
 
-    /// Last stage: the summed loss of a micro-batch from its targets `[samples, context]`. In training, its backward pass is
-    /// to come next: logits take the most memory of all. In evaluation, the micro-batch is done.
+    /// Last stage: the summed loss of a micro-batch from its targets `[samples, context]`. In training, the token table's gradient
+    /// is added here, while the logits are at hand, so losses come in the order of SM-1 too. In evaluation, the micro-batch is
+    /// done.
     ///
     /// # Errors
     /// If memory runs out, or a target is outside the vocabulary.
@@ -243,20 +244,28 @@ impl StageModel {
     /// # Panics
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
     pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u32]) -> Result<LossSum, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, seed, .. } = self;
+        let Self { arena, sizes, blocks, weights, flights, calls, seed, tied, .. } = self;
         let mut flight = flights.remove(&batch.index).expect("SM-2 (forward before loss)");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
             panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
         };
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
         let targets = checked(targets, scope.rows(), sizes.vocab)?;
-        let (loss, scored) = head.loss(&scope, x, &targets, *seed).map_err(|source| ModelError::Loss { source })?;
+        let failed = |source| ModelError::Loss { source };
+        let loss = match flight.phase {
+            Phase::Evaluate => head.evaluate(&scope, &x, &targets).map_err(failed)?,
+            Phase::Train { .. } => {
+                let tied = tied.as_mut().expect("SM-10 (a head's stage sums both parts)");
+                let mut into = tied.accumulator(device, arena, batch).map_err(failed)?;
+                let (loss, scored) = head.train(&scope, x, &targets, *seed, &mut into).map_err(failed)?;
+                tied.added(device, batch);
+                flight.kept.push(Kept::Scored(scored));
+                flights.insert(batch.index, flight);
+                loss
+            }
+        };
         if let Some(last) = calls.last_mut() {
             last.forward += 1;
-        }
-        if let Some(scored) = scored {
-            flight.kept.push(Kept::Scored(scored));
-            flights.insert(batch.index, flight);
         }
         Ok(loss)
     }
@@ -292,7 +301,7 @@ impl StageModel {
         batch: &MicroBatch,
         gradient: Option<Buffer>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, own, tied, .. } = self;
+        let Self { arena, sizes, blocks, weights, flights, calls, own, .. } = self;
         let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
         let mut gradient = gradient;
@@ -301,11 +310,7 @@ impl StageModel {
             let mut into = own.accumulator(device, arena, batch).map_err(failed)?;
             gradient = match (block, kept, gradient) {
                 (Block::Head(head), Kept::Scored(scored), None) => {
-                    let tied = tied.as_mut().expect("SM-10 (a head's stage sums both parts)");
-                    let mut tied_into = tied.accumulator(device, arena, batch).map_err(failed)?;
-                    let flowing = head.backward(&scope, scored, &mut into, &mut tied_into).map_err(failed)?;
-                    tied.added(device, batch);
-                    Some(flowing)
+                    Some(head.backward(&scope, scored, &mut into).map_err(failed)?)
                 }
                 (Block::Layer(layer), Kept::Layer(stash), Some(mut flowing)) => {
                     layer.backward(&scope, stash, &mut flowing, &mut into).map_err(failed)?;

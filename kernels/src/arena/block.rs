@@ -23,6 +23,16 @@ pub(super) fn footprint(elements: usize) -> u64 {
 pub(super) struct Block {
     at: NonNull<f32>,
     bytes: u64,
+    content: Content,
+}
+
+/// What is known of a block's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// All zero, as the system gave it. Its pages may not be there yet: whoever writes first pays for them.
+    Zero,
+    /// Somebody may have written.
+    Any,
 }
 
 // SAFETY: a block is plain memory that nothing else refers to.
@@ -50,7 +60,9 @@ impl Block {
             // SAFETY: the layout is not empty, since footprints are at least 64.
             unsafe { std::alloc::alloc_zeroed(Self::layout(length)) }.cast::<f32>()
         };
-        NonNull::new(at).map(|at| Self { at, bytes }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        NonNull::new(at)
+            .map(|at| Self { at, bytes, content: Content::Zero })
+            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -63,7 +75,12 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), count) }
     }
 
+    pub(super) fn content(&self) -> Content {
+        self.content
+    }
+
     pub(super) fn elements_mut(&mut self, count: usize) -> &mut [f32] {
+        self.content = Content::Any;
         debug_assert!(count as u64 * 4 <= self.bytes);
         // SAFETY: as in `elements`, and `&mut self` makes it the only access.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), count) }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::pool::Parts;
@@ -39,6 +41,13 @@ impl CpuDevice {
         let dst = Parts::of(dst);
         // SAFETY: runs of one division are disjoint.
         self.pool.divide(src.len(), GRAIN, |run| unsafe { dst.part(run.clone()) }.copy_from_slice(&src[run]));
+    }
+
+    pub(crate) fn make(&self, dst: &mut [f32], make: impl Fn(Range<usize>, &mut [f32]) + Sync) {
+        let len = dst.len();
+        let dst = Parts::of(dst);
+        // SAFETY: runs of one division are disjoint.
+        self.pool.divide(len, GRAIN, |run| make(run.clone(), unsafe { dst.part(run) }));
     }
 
     pub(crate) fn add_into(&self, dst: &mut [f32], src: &[f32]) {

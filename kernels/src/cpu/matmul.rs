@@ -15,8 +15,9 @@ use super::CpuDevice;
 use super::pool::Parts;
 use crate::device::Write;
 
-/// Elements of a contraction that are summed in one chain. A constant of the arithmetic: changing it changes bits.
-pub(super) const SLICE: usize = 512;
+/// Elements of a contraction that are summed in one chain. A constant of the arithmetic: changing it changes bits. A weight
+/// gradient over more rows is the same bits when it is made this many rows at a time, each slice added to those before.
+pub const SLICE: usize = 512;
 /// Up to this many elements of a result, `gemm` may take another path.
 const SMALL: usize = 256;
 /// Up to this many elements of a contraction, too.

@@ -31,6 +31,20 @@ fn reference_model_by_hand() {
 }
 
 #[test]
+fn logits_are_made_a_tile_at_a_time_where_a_lane_has_one_micro_batch() {
+    let mut job = fixture::job();
+    let train = &mut job.spec.train;
+    (train.global_batch, train.micro_batch, job.spec.parallel.virtual_replicas) = (64, 32, 2);
+    // A context of 32 tokens.
+    assert_eq!(logit_rows(&job.spec), 512);
+    job.spec.parallel.virtual_replicas = 1;
+    assert_eq!(logit_rows(&job.spec), 32 * 32);
+    job.spec.train.micro_batch = 8;
+    job.spec.parallel.virtual_replicas = 8;
+    assert_eq!(logit_rows(&job.spec), 8 * 32);
+}
+
+#[test]
 fn gpipe_keeps_every_micro_batch() {
     let mut job = fixture::job();
     let table = fixture::table(&job);

@@ -1,12 +1,10 @@
 //! Initial weights, from files or from the seed alone: any interval of any block, on any machine, in any order.
 //!
-//! Element `i` of block `b` is drawn from word `i % 4` of `philox4x32(seed, [i / 4, b, domain])`, mapped to a normal by
-//! [`normal::quantile`]. So a piece is initialised by whoever holds it, and nobody ever holds the whole model.
-
-pub mod normal;
+//! Element `i` of block `b` is element `i` of the stream `[b, domain]` of [`normals`]. So a piece is initialised by whoever
+//! holds it, and nobody ever holds the whole model.
 
 use shoal_config::spec::{JobSpec, ModelSpec};
-use shoal_exact::philox::philox4x32;
+use shoal_kernels::normals;
 use shoal_plan::blocks::{Init, ModelTable};
 use shoal_plan::ids::BlockId;
 use shoal_plan::job::Job;
@@ -83,7 +81,7 @@ pub fn fill(table: &ModelTable, spec: &JobSpec, block: BlockId, interval: Interv
             Init::Zeros => {}
             Init::Ones => target.fill(1.0),
             Init::Normal | Init::NormalResidual => {
-                normals(spec.seed, block, part.start, deviation(&spec.model, param.init), target);
+                normals(spec.seed, [block.0, DOMAIN], part.start, deviation(&spec.model, param.init), target);
             }
         }
     }
@@ -95,20 +93,6 @@ fn deviation(model: &ModelSpec, init: Init) -> f64 {
         Init::Zeros | Init::Ones => 0.0,
         Init::Normal => range,
         Init::NormalResidual => range / f64::from(2 * model.layers()).sqrt(),
-    }
-}
-
-fn normals(seed: u64, block: BlockId, start: u64, deviation: f64, out: &mut [f32]) {
-    let key = [seed as u32, (seed >> 32) as u32];
-    let mut group = u64::MAX;
-    let mut words = [0; 4];
-    for (i, x) in (start..).zip(out) {
-        if i / 4 != group {
-            group = i / 4;
-            words = philox4x32(key, [group as u32, (group >> 32) as u32, block.0, DOMAIN]);
-        }
-        let uniform = (f64::from(words[(i % 4) as usize]) + 0.5) / 4_294_967_296.0;
-        *x = (normal::quantile(uniform) * deviation) as f32;
     }
 }
 
