@@ -14,7 +14,7 @@ use shoal_actors::transport::{
 };
 use shoal_plan::ids::{Generation, JobId, NodeId, PieceId};
 use shoal_wire::control::{Control, FromWorker, Hello, VERSION, Who};
-use shoal_wire::data::{Header, Purpose};
+use shoal_wire::data::{Element, Header, Purpose};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -81,6 +81,7 @@ fn quic(a: &Endpoint, source: &Arc<Vec<f32>>, bytes: usize, open: usize) -> Dura
         step: 0,
         purpose: Purpose::Weights { piece: PieceId(0) },
         elements: (bytes / 4) as u64,
+        element: Element::F32,
     };
     runtime().block_on(async {
         let started = Instant::now();

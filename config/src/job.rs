@@ -1,5 +1,6 @@
 //! `job.toml`: from what was typed to what it means.
 
+mod numerics;
 mod rate;
 mod weights;
 
@@ -154,6 +155,7 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec, context: u64) -> Result<TrainSpec,
         },
         schedule: rate::schedule(raw, steps)?,
         clip,
+        numerics: numerics::numerics(raw)?,
         max_skips: Some(count(&raw.max_skips, 10, limits::MAX_SKIPS)? as u32).filter(|most| *most > 0),
         evaluate: evaluate(raw, data, steps)?,
     })

@@ -63,7 +63,7 @@ section! {
         steps: u64, global_batch: u64, micro_batch: u64,
         learning_rate: f64, minimum_learning_rate: f64, warmup_steps: u64,
         learning_rate_schedule: String, decay_steps: u64,
-        beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64, clip: OrNone, max_skips: u64,
+        beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64, clip: OrNone, max_skips: u64, wire: String,
         eval_every: u64, eval_samples: u64,
     }
 }

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 mod fits;
 mod init;
 mod model;
+mod numerics;
 
 pub use init::InitSpec;
 pub use model::{Gpt2Spec, ModelSpec};
+pub use numerics::{NumericsSpec, Wire};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +88,8 @@ pub struct TrainSpec {
     pub schedule: LrSpec,
     /// Global gradient norm above which gradients are scaled down.
     pub clip: Option<f32>,
+    /// Types of what is computed and sent.
+    pub numerics: NumericsSpec,
     /// Skipped steps in a row (something in them was not finite) after which the job has failed, if ever.
     pub max_skips: Option<u32>,
     /// Validation pass after every so many steps (and after the last), if any.

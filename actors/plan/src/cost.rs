@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use shoal_config::spec::{JobSpec, ModelSpec};
+use shoal_config::spec::{JobSpec, ModelSpec, Wire};
 
 use crate::blocks::{BlockKind, ModelTable};
 use crate::schedule::timeline::Costs;
@@ -91,17 +91,17 @@ pub fn stage_costs(spec: &JobSpec, table: &ModelTable, stages: &[Range<u32>], th
 /// Nanoseconds of one micro-batch's activation between two nodes.
 #[must_use]
 pub fn transfer_nanoseconds(spec: &JobSpec) -> u64 {
-    let bytes = 4 * boundary_elements(&spec.model) * u64::from(spec.train.micro_batch);
+    let bytes = spec.train.numerics.wire.bytes() * boundary_elements(&spec.model) * u64::from(spec.train.micro_batch);
     MESSAGE_NANOSECONDS + bytes / BYTES_PER_NANOSECOND
 }
 
 /// Nanoseconds after the last backward for the busiest stage, of `elements` parameters on `replicas` nodes: partial sums
-/// to the owners, sums to `shadows` shadows, weights back, and the updates of owner and shadow shares.
+/// to the owners in the wire's type, sums to `shadows` shadows, weights back, and the updates of owner and shadow shares.
 #[must_use]
-pub fn exchange_nanoseconds(elements: u64, replicas: u64, shadows: u64, threads: u32) -> u64 {
+pub fn exchange_nanoseconds(wire: Wire, elements: u64, replicas: u64, shadows: u64, threads: u32) -> u64 {
     let share = elements.div_ceil(replicas);
     let gradients = elements - elements / replicas;
-    let bytes = 4 * (2 * gradients + shadows * share);
+    let bytes = (wire.bytes() + 4) * gradients + 4 * shadows * share;
     let messages = if bytes == 0 { 0 } else { 3 * MESSAGE_NANOSECONDS };
     messages + bytes / BYTES_PER_NANOSECOND + share * (1 + shadows) * UPDATE_NANOSECONDS / u64::from(threads.max(1))
 }

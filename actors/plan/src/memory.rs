@@ -9,9 +9,9 @@
 //! | owned state | device | 12 e: weight, first and second moment |
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
 //! | seat weights | device | 4 w |
-//! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees |
+//! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
 //! | stash | device | 4 b x micro-batches in flight x ((10 h + a + 4) s a layer, s h a head) |
-//! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches, else at most 512; and 4 b s (h + 2) from loss to backward; head's stage only |
+//! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + 2) from loss to backward; head's stage only |
 //! | scratch | device | 4 x 9 b s h: the gradient that flows back, and the MLP's inner values after GELU with their gradient |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 12 e |
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
-use shoal_config::spec::{JobSpec, ModelSpec, Schedule};
+use shoal_config::spec::{JobSpec, ModelSpec, Schedule, Wire};
 
 use crate::batch::{context, micro_batch_count};
 use crate::blocks::{BlockKind, ModelTable};
@@ -145,7 +145,11 @@ pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
 pub fn logit_rows(spec: &JobSpec) -> u64 {
     let (train, lanes) = (&spec.train, spec.parallel.virtual_replicas);
     let rows = u64::from(train.micro_batch) * context(spec);
-    if train.global_batch.div_ceil(lanes) <= train.micro_batch { rows.min(LOGIT_ROWS) } else { rows }
+    let one = train.global_batch.div_ceil(lanes) <= train.micro_batch;
+    match train.numerics.wire {
+        Wire::Fp32 if !one => rows,
+        Wire::Fp32 | Wire::Bf16 => rows.min(LOGIT_ROWS),
+    }
 }
 
 /// A seat's part of its node's bytes.
@@ -169,9 +173,16 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     let kept: u64 = blocks.iter().map(|block| stash_elements(&spec.model, block.kind)).sum();
     let flying = u64::from(in_flight(seat.schedule, seat.stage, seat.stages, seat.micro_batches));
     let activation = samples * s * h;
+    let single = match spec.train.numerics.wire {
+        Wire::Bf16 if seat.micro_batches > seat.lanes => {
+            let tied = if head { table.tied().1.len() } else { 0 };
+            blocks.iter().map(|block| block.len).max().unwrap_or(0).max(tied)
+        }
+        Wire::Bf16 | Wire::Fp32 => 0,
+    };
     NodeBytes {
         seat_weights: F32 * weights,
-        lane_sums: F32 * differentiated * open,
+        lane_sums: F32 * (differentiated * open + single),
         stash: F32 * flying * samples * kept,
         logits: if head { F32 * (logit_rows(spec) * v + samples * s * (h + 2)) } else { 0 },
         scratch: F32 * 9 * activation,

@@ -64,7 +64,8 @@ impl Form<'_> {
         let most = self.stages.iter().map(elements).max().unwrap_or(0);
         // Seats that share a device share its link.
         let shared = (tracks.len() as u64).div_ceil(pass.devices.max(1) as u64);
-        let each = exchange_nanoseconds(most, self.lanes.len() as u64, self.shadows, self.threads);
+        let wire = self.spec.train.numerics.wire;
+        let each = exchange_nanoseconds(wire, most, self.lanes.len() as u64, self.shadows, self.threads);
         Prediction { pass, exchange: shared * each }
     }
 

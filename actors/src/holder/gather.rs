@@ -1,5 +1,6 @@
 //! Lane partials of the pieces owned here, added in the fixed tree as soon as two siblings are here.
 //!
+//! * GA-3 (rounded as sent): with a wire type, a sum below the root is rounded, wherever it is made.
 //! * GA-1 (each lane once): a partial whose lanes have come before is refused.
 //! * GA-2 (written order): own tree, tied head's tree, then own + tied; whoever sent what, and in which order it came.
 
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use shoal_kernels::{Arena, Device, JobPanic};
+use shoal_model::WireType;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::PieceId;
 use shoal_plan::lanes::TreeNode;
@@ -109,6 +111,7 @@ struct PieceSum {
 pub(super) struct Gather {
     table: Arc<ModelTable>,
     lanes: u32,
+    wire: WireType,
     cancel: Cancel,
     sums: BTreeMap<(u64, PieceId), PieceSum>,
 }
@@ -125,8 +128,8 @@ pub(super) enum Step {
 }
 
 impl Gather {
-    pub(super) fn new(table: Arc<ModelTable>, lanes: u32, cancel: Cancel) -> Self {
-        Self { table, lanes, cancel, sums: BTreeMap::new() }
+    pub(super) fn new(table: Arc<ModelTable>, lanes: u32, wire: WireType, cancel: Cancel) -> Self {
+        Self { table, lanes, wire, cancel, sums: BTreeMap::new() }
     }
 
     /// Forgets everything that is not whole.
@@ -154,7 +157,7 @@ impl Gather {
             return Err(PartialError::Repeated { piece, unit, node });
         }
         entry.lanes_seen.extend(node.start..node.end);
-        entry.climb(lanes, node, Sum::of(slice), thread, &self.cancel);
+        entry.climb((lanes, self.wire), node, Sum::of(slice), thread, &self.cancel);
         if let Some(loss) = loss {
             sum.loss = Some(sum.loss.map_or(loss, |sum| merge(sum, loss)));
         }
@@ -186,17 +189,25 @@ impl PieceSum {
 
 impl UnitSum {
     /// Puts a sum in its place and adds siblings on the way up.
-    fn climb(&mut self, lanes: u32, node: TreeNode, sum: Sum, thread: &DeviceThread, cancel: &Cancel) {
+    fn climb(
+        &mut self,
+        (lanes, wire): (u32, WireType),
+        node: TreeNode,
+        sum: Sum,
+        thread: &DeviceThread,
+        cancel: &Cancel,
+    ) {
         let (mut node, mut sum) = (node, sum);
         while let Some((parent, sibling)) = parent_of(lanes, node) {
             let Some(other) = self.open.remove(&sibling) else { break };
             let (left, right) = if node.start < sibling.start { (sum, other) } else { (other, sum) };
             let both = Sum::default();
+            let round = if parent == TreeNode::root(lanes) { WireType::PLAIN } else { wire };
             let (made, cancel, arena) = (both.clone(), cancel.clone(), thread.arena().clone());
             let add = move |device: &Device| {
                 if !cancel.is_cancelled() {
                     made.put(left.take().and_then(|left| {
-                        left.add(right.take()?, device, &arena).map_err(|e| GatherError::Room(crate::chain(&e)))
+                        left.add(right.take()?, round, device, &arena).map_err(|e| GatherError::Room(crate::chain(&e)))
                     }));
                 }
             };

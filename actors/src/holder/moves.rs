@@ -227,7 +227,9 @@ impl HolderState {
     }
 
     pub(super) fn header(&self, generation: Generation, step: u64, purpose: Purpose, elements: u64) -> Header {
-        Header { job: self.args.id, generation, from: self.args.node, step, purpose, elements }
+        let spec = &self.args.job.spec;
+        let element = purpose.element(spec.train.numerics.wire, spec.parallel.virtual_replicas);
+        Header { job: self.args.id, generation, from: self.args.node, step, purpose, elements, element }
     }
 
     /// A link that breaks is told to the engine only if no fence comes by itself: a death does bring one.

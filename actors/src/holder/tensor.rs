@@ -4,7 +4,8 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use shoal_kernels::{Arena, ArenaError, Buffer, Device, View};
+use shoal_kernels::{Arena, ArenaError, Buffer, Device, View, ViewMut};
+use shoal_model::WireType;
 
 use crate::transport::{BulkSource, BulkTarget, Payload};
 
@@ -78,19 +79,23 @@ impl Slice {
     ///
     /// # Errors
     /// If both are shared and the arena has no room for a third.
-    pub fn add(mut self, mut other: Self, device: &Device, arena: &Arena) -> Result<Self, ArenaError> {
+    pub fn add(mut self, mut other: Self, round: WireType, device: &Device, arena: &Arena) -> Result<Self, ArenaError> {
         assert_eq!(self.len(), other.len(), "TN-3 (siblings have one length)");
+        let add = |mut target: ViewMut<'_>, other: View<'_>| {
+            device.add_into(target.reborrow(), other);
+            round.round(device, target);
+        };
         // Addition is commutative, and what is not finite is never applied, so either side may be the target.
         if let Some(target) = Arc::get_mut(&mut self.buffer) {
-            device.add_into(target.view_mut().range(self.range.clone()), other.view());
+            add(target.view_mut().range(self.range.clone()), other.view());
             return Ok(self);
         }
         if let Some(target) = Arc::get_mut(&mut other.buffer) {
-            device.add_into(target.view_mut().range(other.range.clone()), self.view());
+            add(target.view_mut().range(other.range.clone()), self.view());
             return Ok(other);
         }
         let mut sum = self.copy(device, arena)?;
-        device.add_into(sum.view_mut(), other.view());
+        add(sum.view_mut(), other.view());
         Ok(Self::whole(sum))
     }
 

@@ -1,4 +1,5 @@
 pub(crate) mod cluster;
+mod numerics;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,16 +1,17 @@
-//! Bulk transfers: one unidirectional stream each, a framed header, then little-endian f32.
+//! Bulk transfers: one unidirectional stream each, a framed header, then little-endian elements of the type it names.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use quinn::{Connection, ReadExactError, RecvStream, SendStream, StoppedError, VarInt, WriteError};
-use shoal_wire::data::{self, Header, TrafficKind};
+use shoal_kernels::Half;
+use shoal_wire::data::{self, Element, Header, TrafficKind};
 use shoal_wire::frame;
 use tokio::task::JoinSet;
 
 use super::counters::Counts;
 use super::link::Link;
-use super::payload::{Payload, Refused};
+use super::payload::{BLOCK, Payload, Refused};
 use super::peer::{Inbound, PeerId};
 use super::send::BulkError;
 use super::shared::Shared;
@@ -63,7 +64,7 @@ pub(super) async fn send(shared: &Shared, link: &Link, header: Header, payload: 
     tokio::select! {
         biased;
         () = shared.fences.passed(header.job, header.generation) => Err(BulkError::Fenced),
-        sent = transfer(link, kind, head, payload, (&counts, &moved)) => sent,
+        sent = transfer(link, kind, head, payload.chunks(header.element), (&counts, &moved)) => sent,
         () = stalled(waited, &moved, carried) => {
             tracing::warn!(node = %link.peer, job = %header.job, gen = %header.generation, step = header.step, "bulk transfer stalled");
             Err(BulkError::Stalled { peer: link.peer, waited })
@@ -75,7 +76,7 @@ async fn transfer(
     link: &Link,
     kind: TrafficKind,
     head: Vec<u8>,
-    payload: Payload,
+    mut payload: impl Iterator<Item = Bytes>,
     (counts, moved): (&Counts, &Moved),
 ) -> Result<(), BulkError> {
     let broken = BulkError::LinkBroken(link.peer);
@@ -85,28 +86,31 @@ async fn transfer(
     let _ = sending.stream.set_priority(priority(kind));
     let mut framing = head.len();
     let mut chunks = vec![Bytes::from(head)];
-    chunks.extend(payload.chunks());
-    drop(payload);
-    let mut rest = chunks.as_mut_slice();
+    chunks.extend(payload.next());
     // Beside the write, not by it: a write that finds the connection's window used up does not look whether its stream
     // was stopped, and once the stop's credit arrives quinn wakes only streams that have a window of their own left. A
     // stop that overtakes its credit would never be found.
     let stopped = sending.stream.stopped();
     tokio::pin!(stopped);
-    while !rest.is_empty() {
-        let written = tokio::select! {
-            biased;
-            end = &mut stopped => return Err(ended(link.peer, end)),
-            written = sending.stream.write_chunks(rest) => written.map_err(|e| unwritten(link.peer, e))?,
-        };
-        moved.bytes(written.bytes);
-        let head = written.bytes.min(framing);
-        framing -= head;
-        counts.sent.framing(head);
-        counts.sent.payload(written.bytes - head);
-        rest = &mut rest[written.chunks..];
+    while !chunks.is_empty() {
+        let mut rest = chunks.as_mut_slice();
+        while !rest.is_empty() {
+            let written = tokio::select! {
+                biased;
+                end = &mut stopped => return Err(ended(link.peer, end)),
+                written = sending.stream.write_chunks(rest) => written.map_err(|e| unwritten(link.peer, e))?,
+            };
+            moved.bytes(written.bytes);
+            let head = written.bytes.min(framing);
+            framing -= head;
+            counts.sent.framing(head);
+            counts.sent.payload(written.bytes - head);
+            rest = &mut rest[written.chunks..];
+        }
+        chunks.clear();
+        chunks.extend(payload.next());
     }
-    drop(chunks);
+    drop((chunks, payload));
     sending.stream.finish().map_err(|_| broken.clone())?;
     match stopped.await {
         Ok(None) => {}
@@ -215,7 +219,35 @@ async fn fill(
         tracing::error!(job = %header.job, found = elements.len(), asked = header.elements, "sink gave another length");
         return Err(ReceiveError::Refuse(Refused::Length));
     }
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(elements);
+    match header.element {
+        Element::F32 => read_bytes(stream, bytemuck::cast_slice_mut(elements), counts, moved).await?,
+        Element::Bf16 => {
+            let mut halves = vec![0_u8; 2 * BLOCK.min(elements.len())];
+            for block in elements.chunks_mut(BLOCK) {
+                let halves = &mut halves[..2 * block.len()];
+                read_bytes(stream, halves, counts, moved).await?;
+                for (x, half) in block.iter_mut().zip(halves.as_chunks().0) {
+                    *x = Half::Bf16.value(u16::from_le_bytes(*half));
+                }
+            }
+        }
+    }
+    match stream.read(&mut [0]).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(ReceiveError::Refuse(Refused::Length)),
+        Err(_) => return Err(ReceiveError::GivenUp),
+    }
+    counts.received.message();
+    Ok(Inbound::Bulk { from: peer, header, buffer })
+}
+
+/// Fills `bytes` and counts what comes.
+async fn read_bytes(
+    stream: &mut RecvStream,
+    bytes: &mut [u8],
+    counts: &Counts,
+    moved: &Moved,
+) -> Result<(), ReceiveError> {
     let mut filled = 0;
     while filled < bytes.len() {
         match stream.read(&mut bytes[filled..]).await {
@@ -228,13 +260,7 @@ async fn fill(
             Err(_) => return Err(ReceiveError::GivenUp),
         }
     }
-    match stream.read(&mut [0]).await {
-        Ok(None) => {}
-        Ok(Some(_)) => return Err(ReceiveError::Refuse(Refused::Length)),
-        Err(_) => return Err(ReceiveError::GivenUp),
-    }
-    counts.received.message();
-    Ok(Inbound::Bulk { from: peer, header, buffer })
+    Ok(())
 }
 
 /// The header and the bytes of its frame.

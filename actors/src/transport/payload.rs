@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shoal_wire::data::Header;
+use shoal_kernels::Half;
+use shoal_wire::data::{Element, Header};
 
 /// Elements that outlive a transfer, in whatever keeps them.
 pub trait BulkSource: Send + Sync + 'static {
@@ -69,15 +70,26 @@ impl Payload {
         self.parts.iter().flat_map(|(source, range)| source.elements()[range.clone()].iter().copied()).collect()
     }
 
-    /// The ranges as little-endian bytes that share the buffers: they are free again once they are dropped.
-    pub(super) fn chunks(&self) -> Vec<Bytes> {
-        self.parts
-            .iter()
-            .filter(|(_, range)| !range.is_empty())
-            .map(|(source, range)| Bytes::from_owner(Held { source: Arc::clone(source), range: range.clone() }))
-            .collect()
+    /// The ranges as little-endian bytes of the asked type. f32 share the buffers, which are free again once all is dropped;
+    /// others are made [`BLOCK`] elements at a time, as they are asked for.
+    pub(super) fn chunks(self, element: Element) -> impl Iterator<Item = Bytes> + Send {
+        let most = match element {
+            Element::F32 => usize::MAX,
+            Element::Bf16 => BLOCK,
+        };
+        let parts = self.parts.into_iter().flat_map(move |(source, range)| {
+            let starts = range.clone().step_by(most);
+            starts.map(move |start| (Arc::clone(&source), start..range.end.min(start.saturating_add(most))))
+        });
+        parts.map(move |(source, range)| match element {
+            Element::F32 => Bytes::from_owner(Held { source, range }),
+            Element::Bf16 => source.elements()[range].iter().flat_map(|x| Half::Bf16.bits(*x).to_le_bytes()).collect(),
+        })
     }
 }
+
+/// Elements of a half type that are under way between two types at once, at either end: 64 KiB.
+pub(super) const BLOCK: usize = 32 << 10;
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

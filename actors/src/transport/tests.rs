@@ -3,6 +3,7 @@
 mod bulk;
 mod control;
 mod death;
+mod half;
 mod meeting;
 mod trust;
 

@@ -1,6 +1,7 @@
-//! The header of a bulk transfer: one unidirectional stream, this header, then little-endian f32 elements.
+//! The header of a bulk transfer: one unidirectional stream, this header, then little-endian elements of the type it names.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::spec::Wire;
 use shoal_plan::ids::{BlockId, Generation, JobId, MicroBatch, NodeId, PieceId, Seat};
 use shoal_plan::lanes::TreeNode;
 use shoal_plan::ledger::Version;
@@ -9,7 +10,7 @@ use shoal_plan::schedule::Pass;
 use shoal_plan::space::{GradUnit, Interval};
 
 /// Version of [`Header`].
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Says what the elements are and whether they still matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,8 +25,30 @@ pub struct Header {
     pub step: u64,
     /// What for.
     pub purpose: Purpose,
-    /// f32 elements that follow.
+    /// Elements that follow.
     pub elements: u64,
+    /// Their type.
+    pub element: Element,
+}
+
+/// The type of elements on their way; at both ends they are f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Element {
+    /// As they are.
+    F32,
+    /// The upper half of each: all of it, where what is sent was rounded before.
+    Bf16,
+}
+
+impl Element {
+    /// Bytes of one.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
 }
 
 /// What a bulk transfer is for. Byte counters have one line for each.
@@ -149,6 +172,26 @@ impl TrafficKind {
 }
 
 impl Purpose {
+    /// The type of its elements in a job with this wire type and so many lanes: what is rounded goes as the wire takes it,
+    /// everything that is state or the sum of all lanes as f32.
+    #[must_use]
+    pub fn element(&self, wire: Wire, lanes: u32) -> Element {
+        match (self, wire) {
+            (Self::Activation { .. } | Self::ActivationGradient { .. }, Wire::Bf16) => Element::Bf16,
+            (Self::GradientPartial { node, .. }, Wire::Bf16) if *node != TreeNode::root(lanes) => Element::Bf16,
+            (
+                Self::Activation { .. }
+                | Self::ActivationGradient { .. }
+                | Self::GradientPartial { .. }
+                | Self::ShadowGradient { .. }
+                | Self::Weights { .. }
+                | Self::State { .. }
+                | Self::SeatWeights { .. },
+                Wire::Fp32 | Wire::Bf16,
+            ) => Element::F32,
+        }
+    }
+
     /// The line it is counted on.
     #[must_use]
     pub fn kind(&self) -> TrafficKind {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::spec::{InitSpec, LrShape, LrSpec};
+use crate::spec::{InitSpec, LrShape, LrSpec, NumericsSpec, Wire};
 
 const MINIMAL: &str = "\
 [model]
@@ -31,7 +31,7 @@ fn every_key_but_model_data_and_steps_has_a_default() {
     assert_eq!(spec.data.validation, Validation::Tail { fraction: 0.1 });
     let train = &spec.train;
     assert_eq!((train.global_batch, train.micro_batch, train.clip), (32, 4, Some(1.0)));
-    assert_eq!(train.max_skips, Some(10));
+    assert_eq!((train.max_skips, train.numerics), (Some(10), NumericsSpec { wire: Wire::Fp32 }));
     assert_eq!(train.optimizer, AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 });
     assert_eq!(train.schedule, LrSpec { peak: 6e-4, minimum: 6e-4 / 10.0, warmup: 20, shape: LrShape::Cosine });
     assert_eq!(train.evaluate, Some(EvalSpec { every: 20, samples: 32 }));
@@ -68,13 +68,13 @@ fn every_parallel_key_may_be_auto() {
 #[test]
 fn what_is_typed_is_what_is_meant() {
     let text = format!(
-        "name = \"x\"\nseed = 0x10\n{}clip = \"none\"\nmax_skips = 0\neval_every = 0\n[parallel]\npipeline = 4\ndata = 3\n\
+        "name = \"x\"\nseed = 0x10\n{}clip = \"none\"\nwire = \"bf16\"\nmax_skips = 0\neval_every = 0\n[parallel]\npipeline = 4\ndata = 3\n\
          schedule = \"gpipe\"\nfixed = true\n[elastic]\nredundancy = 2\non_loss = \"halt\"\n",
         MINIMAL.replace("context = 16", "context = 16\nvocab = 300\ndropout = 0.1")
     );
     let spec = parse_here(&text).expect("valid file");
     assert_eq!((spec.name.as_str(), spec.seed, spec.train.clip, spec.train.evaluate), ("x", 16, None, None));
-    assert_eq!(spec.train.max_skips, None);
+    assert_eq!((spec.train.max_skips, spec.train.numerics.wire), (None, Wire::Bf16));
     assert_eq!((spec.parallel.pipeline, spec.parallel.data), (Auto::Set(4), Auto::Set(3)));
     assert_eq!((spec.parallel.schedule, spec.parallel.fixed), (Schedule::GPipe, true));
     assert_eq!(spec.elastic, ElasticSpec { redundancy: 2, on_loss: OnLoss::Halt });
@@ -83,7 +83,12 @@ fn what_is_typed_is_what_is_meant() {
 }
 
 /// A replacement in the minimal file, and how the error begins.
-const REFUSED: [(&str, &str, &str); 26] = [
+const REFUSED: [(&str, &str, &str); 27] = [
+    (
+        "steps = 200",
+        "steps = 200\nwire = \"fp16\"",
+        "small.toml:12: `train.wire` is \"fp16\"; allowed: \"fp32\" or \"bf16\"",
+    ),
     (
         "layers = 2",
         "layres = 2",

@@ -17,6 +17,7 @@ pub mod solo;
 mod stage;
 mod sums;
 mod weights;
+mod wire;
 
 #[cfg(test)]
 mod testing;
@@ -25,3 +26,4 @@ pub use block::Phase;
 pub use error::ModelError;
 pub use stage::{BlockCalls, Input, StageModel};
 pub use sums::LaneSum;
+pub use wire::WireType;

@@ -6,7 +6,11 @@
 //!
 //! * SM-1 (one order): a lane's micro-batches come to `loss` and `backward` in ascending order, lanes too; forwards may run ahead.
 //! * SM-2 (loss before backward): on the last stage.
+//! * SM-12 (rounded as sent): with a wire type, what passes from block to block is rounded, whether the next block is another
+//!   stage's or not; so are gradients, see [`crate::sums`].
 //! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
+
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,10 +19,12 @@ use std::sync::Arc;
 use shoal_config::JobSpec;
 use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag, View, ViewMut};
 use shoal_plan::batch::MicroBatch;
-use shoal_plan::blocks::{BlockKind, BlockTable, ModelTable};
+use shoal_plan::blocks::{BlockKind, ModelTable};
 use shoal_plan::ids::{self, BlockId};
 use shoal_plan::ledger::backward_seed;
 use shoal_plan::space::{GradPart, GradUnit, Interval};
+
+use tokens::checked;
 
 use crate::ModelError;
 use crate::block::embedding::Embedding;
@@ -27,6 +33,7 @@ use crate::block::layer::{Layer, LayerStash};
 use crate::block::{Phase, Scope, Sizes};
 use crate::sums::{LaneSum, LaneSums};
 use crate::weights::Weights;
+use crate::wire::WireType;
 
 /// What a stage is fed with.
 #[derive(Clone, Debug)]
@@ -55,6 +62,7 @@ pub struct StageModel {
     sizes: Sizes,
     /// Factor of every gradient: see [`backward_seed`].
     seed: f32,
+    wire: WireType,
     blocks: Vec<Block>,
     weights: Weights,
     /// Each block's own contribution.
@@ -111,8 +119,9 @@ impl StageModel {
         if of > spec.train.global_batch {
             return Err(ModelError::EmptyLane { lanes: of, batch: spec.train.global_batch });
         }
-        let sums = |b: u32| LaneSums::new(of, table.blocks[b as usize].len as usize, gaps(&table.blocks[b as usize]));
-        let tied = LaneSums::new(of, table.tied().1.len() as usize, Vec::new());
+        let wire = WireType::of(spec);
+        let sums = |b: u32| LaneSums::of_block(of, &table.blocks[b as usize], wire);
+        let tied = LaneSums::new(of, table.tied().1.len() as usize, wire);
         let block = |b: u32| {
             let block = table.block(BlockId(b));
             match block.kind {
@@ -125,6 +134,7 @@ impl StageModel {
             arena: arena.clone(),
             sizes: Sizes::of(spec),
             seed: backward_seed(spec),
+            wire,
             blocks: blocks.clone().map(block).collect(),
             weights: Weights::new(arena, &table, blocks.clone())?,
             own: blocks.clone().map(sums).collect(),
@@ -186,7 +196,7 @@ impl StageModel {
         batch: &MicroBatch,
         input: Input<'_>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, .. } = self;
+        let Self { arena, sizes, blocks, weights, flights, calls, wire, .. } = self;
         assert!(!flights.contains_key(&batch.index), "SM-6 (a micro-batch is in flight once): {}", batch.index);
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
         let mut flow = match input {
@@ -203,13 +213,15 @@ impl StageModel {
             let failed = |source| ModelError::Forward { block: calls.block, source };
             flow = match (block, flow) {
                 (Block::Embedding(embedding), Flow::Tokens(tokens)) => {
-                    let y = embedding.forward(&scope, &tokens, tag).map_err(failed)?;
+                    let mut y = embedding.forward(&scope, &tokens, tag).map_err(failed)?;
+                    wire.round(device, y.view_mut());
                     kept.push(Kept::Tokens(tokens));
                     calls.forward += 1;
                     Flow::Rows(Arc::new(y))
                 }
                 (Block::Layer(layer), Flow::Rows(x)) => {
-                    let (y, stash) = layer.forward(&scope, x, tag).map_err(failed)?;
+                    let (mut y, stash) = layer.forward(&scope, x, tag).map_err(failed)?;
+                    wire.round(device, y.view_mut());
                     kept.extend(stash.map(Kept::Layer));
                     calls.forward += 1;
                     Flow::Rows(Arc::new(y))
@@ -301,7 +313,7 @@ impl StageModel {
         batch: &MicroBatch,
         gradient: Option<Buffer>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, own, .. } = self;
+        let Self { arena, sizes, blocks, weights, flights, calls, own, wire, .. } = self;
         let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
         let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
         let mut gradient = gradient;
@@ -326,6 +338,9 @@ impl StageModel {
             };
             own.added(device, batch);
             calls.backward += 1;
+            if let Some(flowing) = &mut gradient {
+                wire.round(device, flowing.view_mut());
+            }
         }
         if let Some(out) = &mut gradient {
             out.retag(Tag::Activation);
@@ -376,21 +391,6 @@ enum Flow {
     Tokens(Vec<u32>),
     Rows(Arc<Buffer>),
     Ended,
-}
-
-fn checked(tokens: &[u32], rows: usize, vocab: usize) -> Result<Vec<u32>, ModelError> {
-    assert_eq!(tokens.len(), rows, "SM-7 (a token for every row)");
-    match tokens.iter().find(|&&t| t as usize >= vocab) {
-        Some(&token) => Err(ModelError::Token { token, vocab: vocab as u32 }),
-        None => Ok(tokens.to_vec()),
-    }
-}
-
-/// The parts of a block's space that no parameter covers.
-fn gaps(block: &BlockTable) -> Vec<Range<usize>> {
-    let starts = block.params.iter().skip(1).map(|p| p.interval.start).chain([block.len]);
-    let ends = block.params.iter().map(|p| p.interval.end);
-    ends.zip(starts).filter(|(end, start)| end < start).map(|(end, start)| end as usize..start as usize).collect()
 }
 
 #[cfg(test)]

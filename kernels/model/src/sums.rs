@@ -3,13 +3,18 @@
 //! * LS-1 (ascending): lanes of a replica finish in ascending order.
 //! * LS-2 (fixed tree): finished lanes are added only where they are siblings in [`shoal_plan::lanes`]' tree, so at most
 //!   log2(lanes) + 1 sums are alive, and at the end they are exactly the subtrees of the replica's run.
+//! * LS-3 (rounded as sent): with a wire type, a micro-batch's gradient is rounded before it is added, and so is every sum
+//!   below the root, since it might be sent; the root is not.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Tag, ViewMut, Write};
 use shoal_plan::batch::MicroBatch;
+use shoal_plan::blocks::BlockTable;
 use shoal_plan::lanes::{TreeNode, subtrees};
+
+use crate::wire::WireType;
 
 /// The gradient of one contribution, summed over the lanes of one subtree.
 #[derive(Clone, Debug)]
@@ -26,42 +31,65 @@ pub(crate) struct LaneSums {
     elements: usize,
     /// Parts of the extent that no parameter covers; zero in every sum.
     gaps: Vec<Range<usize>>,
+    wire: WireType,
     open: Option<Buffer>,
+    /// The gradient of a micro-batch that has to be rounded before it may be added.
+    single: Option<Buffer>,
     closed: Vec<(TreeNode, Buffer)>,
 }
 
 impl LaneSums {
-    pub(crate) fn new(lanes: u32, elements: usize, gaps: Vec<Range<usize>>) -> Self {
-        Self { lanes, elements, gaps, open: None, closed: Vec::new() }
+    /// Over `lanes` lanes of the job, of a contribution of `elements` elements.
+    pub(crate) fn new(lanes: u32, elements: usize, wire: WireType) -> Self {
+        Self { lanes, elements, gaps: Vec::new(), wire, open: None, single: None, closed: Vec::new() }
     }
 
-    /// The accumulator of a micro-batch's lane, and whether its gradient replaces or adds to what is there.
+    /// Of a block's own contribution.
+    pub(crate) fn of_block(lanes: u32, block: &BlockTable, wire: WireType) -> Self {
+        let starts = block.params.iter().skip(1).map(|p| p.interval.start).chain([block.len]);
+        let ends = block.params.iter().map(|p| p.interval.end);
+        let between = ends.zip(starts).filter(|(end, start)| end < start);
+        let gaps = between.map(|(end, start)| end as usize..start as usize).collect();
+        Self { gaps, ..Self::new(lanes, block.len as usize, wire) }
+    }
+
+    /// Where a micro-batch's gradient goes, and whether it replaces or adds to what is there.
     pub(crate) fn accumulator(
         &mut self,
         device: &Device,
         arena: &Arena,
         batch: &MicroBatch,
     ) -> Result<Accumulator<'_>, ArenaError> {
-        let write = if batch.first_of_lane { Write::Overwrite } else { Write::Add };
         if batch.first_of_lane {
             assert!(self.open.is_none(), "LS-1 (ascending): lane {} begins inside another", batch.lane);
-            let mut buffer = arena.alloc(Tag::Gradient, self.elements)?;
-            for gap in &self.gaps {
-                device.fill(buffer.view_mut().range(gap.clone()), 0.0);
-            }
-            self.open = Some(buffer);
+            let sum = self.open.insert(fresh(device, arena, self.elements, &self.gaps)?);
+            return Ok(Accumulator { sum, write: Write::Overwrite });
         }
-        let sum = self.open.as_mut().expect("LS-1 (ascending): a lane begins with its first micro-batch");
-        Ok(Accumulator { sum, write })
+        let open = self.open.as_mut().expect("LS-1 (ascending): a lane begins with its first micro-batch");
+        if self.wire.is_rounded() {
+            let sum = self.single.insert(fresh(device, arena, self.elements, &self.gaps)?);
+            return Ok(Accumulator { sum, write: Write::Overwrite });
+        }
+        Ok(Accumulator { sum: open, write: Write::Add })
     }
 
     /// Called after a micro-batch was added: closes its lane if that was the last one of it.
     pub(crate) fn added(&mut self, device: &Device, batch: &MicroBatch) {
+        let open = self.open.as_mut().expect("LS-1 (ascending): a lane that is added to has begun");
+        match self.single.take() {
+            None => self.wire.round(device, open.view_mut()),
+            Some(mut single) => {
+                self.wire.round(device, single.view_mut());
+                device.add_into(open.view_mut(), single.view());
+            }
+        }
         if !batch.last_of_lane {
             return;
         }
-        let sum = self.open.take().expect("LS-1 (ascending): a lane that ends has begun");
-        let mut right = (TreeNode { start: batch.lane.0, end: batch.lane.0 + 1 }, sum);
+        let mut sum = self.open.take().expect("LS-1 (ascending): a lane that ends has begun");
+        let node = TreeNode { start: batch.lane.0, end: batch.lane.0 + 1 };
+        self.round_below_root(device, node, &mut sum);
+        let mut right = (node, sum);
         while let Some((node, mut sum)) = self.closed.pop() {
             assert_eq!(node.end, right.0.start, "LS-1 (ascending): lanes of a replica are a contiguous run");
             let both = TreeNode { start: node.start, end: right.0.end };
@@ -70,9 +98,16 @@ impl LaneSums {
                 break;
             }
             device.add_into(sum.view_mut(), right.1.view());
+            self.round_below_root(device, both, &mut sum);
             right = (both, sum);
         }
         self.closed.push(right);
+    }
+
+    fn round_below_root(&self, device: &Device, node: TreeNode, sum: &mut Buffer) {
+        if node != TreeNode::root(self.lanes) {
+            self.wire.round(device, sum.view_mut());
+        }
     }
 
     /// The finished sums, left to right; none are left behind.
@@ -82,13 +117,22 @@ impl LaneSums {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.open = None;
+        (self.open, self.single) = (None, None);
         self.closed.clear();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_none() && self.closed.is_empty()
     }
+}
+
+/// Room for one gradient, zero where no parameter is.
+fn fresh(device: &Device, arena: &Arena, elements: usize, gaps: &[Range<usize>]) -> Result<Buffer, ArenaError> {
+    let mut buffer = arena.alloc(Tag::Gradient, elements)?;
+    for gap in gaps {
+        device.fill(buffer.view_mut().range(gap.clone()), 0.0);
+    }
+    Ok(buffer)
 }
 
 /// Where one micro-batch's gradient goes.

@@ -112,5 +112,8 @@ fn files_of_another_model_are_refused_and_changed_ones_too() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let status = cluster.status(&waiting);
     let reason = status.reason.expect("a reason");
-    assert!(status.state == JobState::Failed && reason.contains("differ from those that the job was submitted"), "{reason}");
+    assert!(
+        status.state == JobState::Failed && reason.contains("differ from those that the job was submitted"),
+        "{reason}"
+    );
 }

@@ -5,14 +5,14 @@ use quinn::VarInt;
 use shoal_plan::ids::{BlockId, Generation, JobId, PieceId};
 use shoal_plan::ledger::Version;
 use shoal_plan::space::Interval;
-use shoal_wire::data::{Header, Purpose, StateReason};
+use shoal_wire::data::{self, Element, Header, Purpose, StateReason};
 use shoal_wire::frame;
 
 use super::*;
 
 /// Gives a fresh vector for what it is asked, and counts.
 #[derive(Default)]
-struct Fresh {
+pub(super) struct Fresh {
     accepted: AtomicU64,
     refuse: Mutex<Option<Refused>>,
 }
@@ -27,7 +27,7 @@ impl BulkSink for Fresh {
     }
 }
 
-fn header(from: u64, step: u64, elements: u64) -> Header {
+pub(super) fn header(from: u64, step: u64, elements: u64) -> Header {
     Header {
         job: JobId(1),
         generation: Generation { incarnation: 1, number: 3 },
@@ -35,6 +35,7 @@ fn header(from: u64, step: u64, elements: u64) -> Header {
         step,
         purpose: Purpose::Weights { piece: PieceId(4) },
         elements,
+        element: Element::F32,
     }
 }
 
@@ -42,7 +43,7 @@ fn values(seed: u64, elements: usize) -> Vec<f32> {
     (0..elements as u64).map(|i| f32::from_bits(((seed * 2_654_435_761 + i) & 0x7f7f_ffff) as u32)).collect()
 }
 
-async fn bulk_pair() -> (End, End, Arc<Fresh>) {
+pub(super) async fn bulk_pair() -> (End, End, Arc<Fresh>) {
     let ca = ClusterCa::generate().expect("a cluster");
     let sink = Arc::new(Fresh::default());
     let mut a = End::with(&ca, 1, Arc::new(Fresh::default()), |_| {});
@@ -51,7 +52,7 @@ async fn bulk_pair() -> (End, End, Arc<Fresh>) {
     (a, b, sink)
 }
 
-async fn received(end: &mut End) -> (Header, Vec<f32>) {
+pub(super) async fn received(end: &mut End) -> (Header, Vec<f32>) {
     match end.next().await {
         Inbound::Bulk { header, buffer, .. } => {
             (header, *buffer.into_any().downcast::<Vec<f32>>().expect("what the sink gave"))
@@ -197,8 +198,8 @@ async fn a_transfer_over_the_bound_is_never_given_a_buffer() {
 async fn malformed_streams_are_stopped() {
     let (a, mut b, sink) = bulk_pair().await;
     let connection = a.link(2).connection.clone();
-    let valid = frame::encode(1, frame::MAX_HEADER_BYTES, &header(1, 0, 2)).expect("a frame");
-    let impostor = frame::encode(1, frame::MAX_HEADER_BYTES, &header(3, 0, 2)).expect("a frame");
+    let valid = frame::encode(data::VERSION, frame::MAX_HEADER_BYTES, &header(1, 0, 2)).expect("a frame");
+    let impostor = frame::encode(data::VERSION, frame::MAX_HEADER_BYTES, &header(3, 0, 2)).expect("a frame");
     let cases: [(&str, Vec<u8>, Refused); 6] = [
         ("header over its bound", vec![0xff; 1 << 16], Refused::Header),
         ("garbage", [&[40u8, 0, 0, 0][..], &[0xab; 40]].concat(), Refused::Header),
@@ -352,7 +353,7 @@ async fn a_transfer_that_stops_coming_is_let_go() {
     });
     join(&mut a, &mut b).await;
     let connection = a.link(2).connection.clone();
-    let head = frame::encode(1, frame::MAX_HEADER_BYTES, &header(1, 0, 2)).expect("a frame");
+    let head = frame::encode(data::VERSION, frame::MAX_HEADER_BYTES, &header(1, 0, 2)).expect("a frame");
     let [mut half, mut nothing] =
         [connection.open_uni().await.expect("a stream"), connection.open_uni().await.expect("a stream")];
     half.write_all(&[&head[..], &[0; 4]].concat()).await.expect("written");

@@ -7,7 +7,7 @@ use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{LossSum, Norm};
 use shoal_plan::schedule::Pass;
 use shoal_plan::space::{GradPart, GradUnit, Interval};
-use shoal_wire::data::{Header, Purpose, StateReason};
+use shoal_wire::data::{Element, Header, Purpose, StateReason};
 
 use super::parts::*;
 use super::{Sample, named, variants, wrapped};
@@ -21,6 +21,7 @@ pub(crate) fn headers() -> Vec<Sample<Header>> {
         step: 70_001,
         purpose,
         elements: 1 << 21,
+        element: Element::Bf16,
     })
 }
 
@@ -81,6 +82,7 @@ pub(crate) fn widest_headers() -> Vec<Sample<Header>> {
                 step: max64,
                 purpose,
                 elements: max64,
+                element: Element::Bf16,
             },
         })
         .collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shoal_config::spec::{
     AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrShape, LrSpec, ModelSpec,
-    OnLoss, ParallelSpec, Schedule, TrainSpec, Validation,
+    NumericsSpec, OnLoss, ParallelSpec, Schedule, TrainSpec, Validation, Wire,
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
@@ -115,6 +115,7 @@ pub(super) fn job() -> Arc<Job> {
             optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
             schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20, shape: LrShape::Cosine },
             clip: Some(1.0),
+            numerics: NumericsSpec { wire: Wire::Fp32 },
             max_skips: Some(10),
             evaluate: Some(EvalSpec { every: 50, samples: 64 }),
         },

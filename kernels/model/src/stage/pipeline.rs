@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use shoal_config::spec::Schedule;
-use shoal_kernels::{Arena, Buffer, Device, LossSum};
+use shoal_config::spec::{Schedule, Wire};
+use shoal_kernels::{Arena, Buffer, Device, Half, LossSum};
 use shoal_plan::batch::{MicroBatch, micro_batches, validation_micro_batches};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{BlockId, NodeId, Seat};
@@ -72,9 +72,10 @@ impl<'a> Pipeline<'a> {
             self.run_replica(replica, phase, &mut loss, &mut sums);
         }
         let root = TreeNode::root(self.job.spec.parallel.virtual_replicas);
+        let wire = self.job.spec.train.numerics.wire;
         let gradients = sums
             .into_iter()
-            .map(|(unit, parts)| (unit, total(&parts, root).into_iter().map(f32::to_bits).collect()))
+            .map(|(unit, parts)| (unit, total(&parts, root, root, wire).into_iter().map(f32::to_bits).collect()))
             .collect();
         Outcome { loss, gradients }
     }
@@ -201,11 +202,16 @@ fn ranges(cuts: &[u32], end: u32) -> Vec<Range<u32>> {
     starts.zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// The sum at a node: given, or the sum of its children.
-fn total(parts: &BTreeMap<TreeNode, Vec<f32>>, node: TreeNode) -> Vec<f32> {
+/// The sum at a node: given, or the sum of its children, rounded as it would be sent unless it is the root.
+fn total(parts: &BTreeMap<TreeNode, Vec<f32>>, node: TreeNode, root: TreeNode, wire: Wire) -> Vec<f32> {
     if let Some(values) = parts.get(&node) {
         return values.clone();
     }
     let (left, right) = node.children().expect("every lane is in some part");
-    total(parts, left).iter().zip(total(parts, right)).map(|(a, b)| a + b).collect()
+    let (left, right) = (total(parts, left, root, wire), total(parts, right, root, wire));
+    let sum = left.iter().zip(right).map(|(a, b)| a + b);
+    match wire {
+        Wire::Bf16 if node != root => sum.map(|x| Half::Bf16.nearest(x)).collect(),
+        Wire::Bf16 | Wire::Fp32 => sum.collect(),
+    }
 }

@@ -2,8 +2,8 @@
 
 use shoal_config::JobSpec;
 use shoal_config::spec::Schedule::{GPipe, OneFOneB};
-use shoal_config::spec::{EvalSpec, ParallelSpec, Schedule, TrainSpec};
-use shoal_kernels::Tag;
+use shoal_config::spec::{EvalSpec, ParallelSpec, Schedule, TrainSpec, Wire};
+use shoal_kernels::{Half, Tag};
 use shoal_plan::batch::micro_batches;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::job::Job;
@@ -34,8 +34,9 @@ fn run(job: &Job, layout: &Layout, threads: usize, phase: Phase) -> Outcome {
 
 #[test]
 fn bits_do_not_depend_on_the_layout() {
-    for dropout in [0.0, 0.2] {
-        let job = ragged(dropout);
+    for (dropout, wire) in [(0.0, Wire::Fp32), (0.2, Wire::Fp32), (0.2, Wire::Bf16)] {
+        let mut job = ragged(dropout);
+        job.spec.train.numerics.wire = wire;
         let phase = Phase::Train { step: 3 };
         let whole = run(&job, &layout(&[], &[], GPipe), 1, phase);
         assert!(whole.loss.finite);
@@ -53,7 +54,7 @@ fn bits_do_not_depend_on_the_layout() {
             ("three replicas", layout(&[], &[1, 3], OneFOneB), 1),
             ("three replicas, four stages", layout(&[1, 2, 4], &[2, 3], GPipe), 2),
         ] {
-            assert!(run(&job, &layout, threads, phase) == whole, "{name}, dropout {dropout}");
+            assert!(run(&job, &layout, threads, phase) == whole, "{name}, dropout {dropout}, {wire:?}");
         }
     }
 }
@@ -77,6 +78,38 @@ fn dropout_follows_the_step_and_the_seed() {
     assert_ne!(run(&ragged(0.0), &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
     assert_ne!(run(&job, &whole, 1, Phase::Train { step: 2 }).loss, one.loss);
     assert_ne!(run(&reseeded, &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
+}
+
+/// What could be sent has no more bits than the wire takes, and the sum of all lanes has all of its own.
+#[test]
+fn what_is_sent_is_rounded_and_the_root_is_not() {
+    let mut job = ragged(0.0);
+    job.spec.train.numerics.wire = Wire::Bf16;
+    let phase = Phase::Train { step: 3 };
+    let fits = |x: &[f32]| x.iter().all(|x| Half::Bf16.nearest(*x).to_bits() == x.to_bits());
+    let (device, arena) = testing::device(1);
+    let table = Arc::new(ModelTable::of(&job.spec.model));
+    let mut model = StageModel::new(&arena, &job.spec, Arc::clone(&table), 0..3, 0..3).expect("room");
+    for (b, values) in testing::weights(&job.spec, &table).iter().enumerate() {
+        model.write_weights(&device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
+    }
+    for batch in micro_batches(&job, 3, 0..3) {
+        let (inputs, _) = testing::tokens(&job.spec, &batch.samples);
+        let y = model.forward(&device, phase, &batch, Input::Tokens(&inputs)).expect("room").expect("not the last");
+        assert!(fits(y.host_visible().expect("a processor")), "the activation of {}", batch.index);
+        let mut dy = arena.alloc(Tag::Activation, y.len()).expect("room");
+        device.fill(dy.view_mut(), 1.0);
+        assert!(model.backward(&device, &batch, Some(dy)).expect("room").is_none());
+    }
+    // Of five lanes the first three are not a subtree: the first two are, and the third alone.
+    let sums = model.take_gradient(GradUnit { block: BlockId(1), part: GradPart::Own });
+    assert_eq!(sums.len(), 2);
+    for LaneSum { node, sum } in &sums {
+        assert!(fits(sum.host_visible().expect("a processor")), "the sum of {node:?}");
+    }
+    let whole = run(&job, &layout(&[], &[], GPipe), 1, phase);
+    assert!(!whole.gradients.values().flatten().all(|bits| bits & 0xffff == 0), "the root is rounded");
+    assert!(whole.gradients != run(&ragged(0.0), &layout(&[], &[], GPipe), 1, phase).gradients);
 }
 
 #[test]
@@ -143,19 +176,23 @@ fn at_most_one_sum_a_level_is_alive() {
 /// Arenas measure what the planner's memory formulas say: exactly, where whole buffers can be counted by tag.
 #[test]
 fn memory_is_what_the_planner_counts_on() {
-    for (schedule, lane_count) in [(GPipe, 4), (OneFOneB, 4), (GPipe, 1)] {
+    for (schedule, lane_count, wire) in
+        [(GPipe, 4, Wire::Fp32), (OneFOneB, 4, Wire::Fp32), (GPipe, 1, Wire::Fp32), (OneFOneB, 4, Wire::Bf16)]
+    {
         // Sizes whose buffers are whole cache lines and below a page's rounding, so that footprints are bytes.
         let mut job = testing::with_data(testing::job(2, 4, 64, 32, 256, 0.1));
-        job.spec.parallel.virtual_replicas = lane_count;
-        // Two micro-batches a lane, so that all blocks have their most sums alive at once.
-        job.spec.train.global_batch = 16;
+        (job.spec.parallel.virtual_replicas, job.spec.train.numerics.wire) = (lane_count, wire);
+        // Two micro-batches a lane, so that all blocks have their most sums alive at once; three where each but the first of a
+        // lane has room of its own, since the last one's blocks are closed one by one.
+        let each = if wire == Wire::Bf16 { 3 } else { 2 };
+        job.spec.train.global_batch = 8 * each;
         let table = ModelTable::of(&job.spec.model);
         let shape = SeatShape {
             blocks: 0..table.blocks.len() as u32,
             stage: 0,
             stages: 1,
             lanes: lane_count,
-            micro_batches: 8,
+            micro_batches: 4 * each,
             schedule,
         };
         let bytes = seat_bytes(&job.spec, &table, &shape);
