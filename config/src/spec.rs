@@ -59,6 +59,33 @@ pub enum DataFormat {
     LlmC,
 }
 
+/// How text becomes tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum TokenizerSpec {
+    /// A byte is a token.
+    Bytes,
+    /// GPT-2's vocabulary of 50,257.
+    Gpt2,
+    /// OpenAI's o200k, 200,019.
+    O200k,
+    /// A `tokenizer.json` of Hugging Face tokenizers, or a directory with one.
+    Hf(PathBuf),
+}
+
+impl TokenizerSpec {
+    /// By the word for it; anything else is a path.
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        match word {
+            "bytes" => Self::Bytes,
+            "gpt2" => Self::Gpt2,
+            "o200k" => Self::O200k,
+            path => Self::Hf(PathBuf::from(path)),
+        }
+    }
+}
+
 /// Which tokens validate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

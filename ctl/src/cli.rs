@@ -9,10 +9,12 @@ use shoal_config::Bytes;
 use crate::output::Format;
 
 mod condition;
+mod data;
 mod export;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
+pub use data::{Data, Prepare};
 pub use export::{Dtype, Export, ExportTarget, ModelForm};
 
 const EXIT_CODES: &str = "\
@@ -94,6 +96,9 @@ pub enum Verb {
     Report(JobName),
     /// Show the plan of a job file for a number of nodes; needs no cluster.
     Plan(PlanArgs),
+    /// Make data for jobs; needs no cluster.
+    #[command(subcommand)]
+    Data(Data),
     /// Let a worker hand over what it holds and leave.
     Drain(NodeName),
     /// Make a fault on purpose.

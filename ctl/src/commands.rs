@@ -10,6 +10,7 @@ mod bench;
 mod cancel;
 mod chaos;
 mod completions;
+mod data;
 mod demo;
 mod digest;
 mod down;
@@ -81,6 +82,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Export(args) => export::run(context, &args),
         Verb::Report(args) => report::run(context, &args),
         Verb::Plan(args) => plan::run(context, &args),
+        Verb::Data(args) => data::run(context, &args),
         Verb::Drain(args) => drain::run(context, &args),
         Verb::Chaos(args) => chaos::run(context, args),
         Verb::Bench(args) => bench::run(context, &args),

@@ -5,26 +5,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crate, directory, what it may use of ours.
-const ARROWS: [(&str, &str, &[&str]); 9] = [
+const ARROWS: [(&str, &str, &[&str]); 10] = [
     ("shoal-exact", "kernels/exact", &[]),
     ("shoal-config", "config", &[]),
     ("shoal-plan", "actors/plan", &["exact", "config"]),
     ("shoal-kernels", "kernels", &["exact"]),
     ("shoal-model", "kernels/model", &["exact", "kernels", "plan", "config"]),
     ("shoal-wire", "actors/wire", &["exact", "plan", "config"]),
-    ("shoal-actors", "actors", &["exact", "wire", "plan", "model", "kernels", "config"]),
-    ("shoal-daemon", "daemon", &["exact", "actors", "wire", "plan", "model", "kernels", "config"]),
-    ("shoal-ctl", "ctl", &["wire", "plan", "config", "daemon"]),
+    ("shoal-data", "actors/data", &["plan", "config"]),
+    ("shoal-actors", "actors", &["exact", "data", "wire", "plan", "model", "kernels", "config"]),
+    ("shoal-daemon", "daemon", &["exact", "actors", "data", "wire", "plan", "model", "kernels", "config"]),
+    ("shoal-ctl", "ctl", &["data", "wire", "plan", "config", "daemon"]),
 ];
 
 /// Library, and the directories (of production code) that may name it.
-const ONLY: [(&str, &[&str]); 7] = [
+const ONLY: [(&str, &[&str]); 10] = [
     ("cudarc", &["kernels/src"]),
     ("quinn", &["actors/src/transport"]),
     ("rustls", &["actors/src/transport"]),
     ("webpki", &["actors/src/transport"]),
     ("sled", &["daemon/src/store"]),
     ("ractor", &["actors/src", "daemon/src"]),
+    ("tiktoken_rs", &["actors/data/src"]),
+    ("tokenizers", &["actors/data/src"]),
+    ("parquet", &["actors/data/src"]),
     ("gemm", &["kernels/src", "kernels/benches"]),
 ];
 

@@ -1,5 +1,7 @@
 //! A job as every decision sees it: what was asked for, and the facts about its data.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
 use shoal_config::spec::TrainSpec;
@@ -28,6 +30,57 @@ pub struct DataFacts {
     pub train_tokens: u64,
     /// Validation tokens.
     pub validation_tokens: u64,
+}
+
+/// What made the tokens, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenizerFacts {
+    /// Which kind.
+    pub kind: TokenizerKind,
+    /// blake3 of its definition.
+    pub digest: Digest,
+    /// One more than its last token.
+    pub vocab: u32,
+    /// The token between documents, if it has one.
+    pub end_of_text: Option<u32>,
+}
+
+/// Kinds of tokenizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TokenizerKind {
+    /// A byte is a token.
+    Bytes,
+    /// GPT-2's.
+    Gpt2,
+    /// OpenAI's o200k.
+    O200k,
+    /// A `tokenizer.json` of Hugging Face tokenizers.
+    Hf,
+}
+
+impl TokenizerKind {
+    /// By the word for it.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Bytes, Self::Gpt2, Self::O200k, Self::Hf].into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Gpt2 => "gpt2",
+            Self::O200k => "o200k",
+            Self::Hf => "hf",
+        }
+    }
+}
+
+impl fmt::Display for TokenizerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
 }
 
 impl Job {

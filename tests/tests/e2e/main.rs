@@ -9,6 +9,7 @@ mod hosts;
 mod input;
 mod layouts;
 mod memory;
+mod prepare;
 
 use shoal_tests::Cluster;
 

@@ -1,0 +1,91 @@
+//! Tables.
+
+use std::fs::File;
+use std::path::Path;
+
+use parquet::basic::Type;
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::ByteArray;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::{BadDocument, Piece, Place, SourceError, Span, Stop};
+
+/// Rows read at a time.
+const ROWS: usize = 256;
+
+/// Bytes of the column in each row group of a table.
+pub(crate) fn row_groups(path: &Path, column: &str) -> Result<Vec<u64>, SourceError> {
+    let table = Table::open(path, column)?;
+    let groups = table.file.metadata().row_groups().iter();
+    Ok(groups.map(|group| u64::try_from(group.column(table.column).uncompressed_size()).unwrap_or(0)).collect())
+}
+
+/// The documents of a span of row groups.
+pub(super) fn each<E>(
+    path: &Path,
+    span: &Span,
+    column: &str,
+    take: &mut dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E>,
+) -> Result<(), Stop<E>> {
+    let wrong =
+        |error: parquet::errors::ParquetError| SourceError::Parquet { path: path.to_owned(), found: error.to_string() };
+    let table = Table::open(path, column)?;
+    let groups = table.file.metadata().row_groups();
+    let mut row: u64 = groups[..span.from as usize].iter().map(|group| group.num_rows().max(0) as u64).sum();
+    for group in span.from..span.to {
+        let group = table.file.get_row_group(group as usize).map_err(wrong)?;
+        let ColumnReader::ByteArrayColumnReader(mut reader) = group.get_column_reader(table.column).map_err(wrong)?
+        else {
+            unreachable!("PQ-1 (the column's type was checked)")
+        };
+        loop {
+            let (mut values, mut levels): (Vec<ByteArray>, Vec<i16>) = (Vec::new(), Vec::new());
+            let (rows, ..) =
+                reader.read_records(ROWS, table.nullable.then_some(&mut levels), None, &mut values).map_err(wrong)?;
+            if rows == 0 {
+                break;
+            }
+            let mut values = values.iter();
+            for at in 0..rows {
+                row += 1;
+                let there = !table.nullable || levels[at] > 0;
+                let text = if there { values.next().map(|value| std::str::from_utf8(value.data())) } else { None };
+                let bad = |what: String| BadDocument { path: path.to_owned(), place: Place::Row(row), what };
+                take(match text {
+                    Some(Ok(text)) => Ok(Piece { text, begins: true, ends: true }),
+                    Some(Err(_)) => Err(bad("it is not UTF-8".to_owned())),
+                    None => Err(bad(format!("column \"{column}\" is null"))),
+                })
+                .map_err(Stop::Taker)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Table {
+    file: SerializedFileReader<File>,
+    column: usize,
+    nullable: bool,
+}
+
+impl Table {
+    fn open(path: &Path, column: &str) -> Result<Self, SourceError> {
+        let wrong = |found: String| SourceError::Parquet { path: path.to_owned(), found };
+        let file = File::open(path).map_err(SourceError::read(path))?;
+        let file = SerializedFileReader::new(file).map_err(|error| wrong(format!("it is no Parquet file: {error}")))?;
+        let schema = file.metadata().file_metadata().schema_descr_ptr();
+        let names: Vec<String> = schema.columns().iter().map(|c| c.path().string()).collect();
+        let index = names.iter().position(|name| name == column).ok_or_else(|| {
+            wrong(format!("it has no column \"{column}\" but {}; name one with --field", names.join(", ")))
+        })?;
+        let descriptor = schema.column(index);
+        if descriptor.physical_type() != Type::BYTE_ARRAY || descriptor.max_rep_level() > 0 {
+            return Err(wrong(format!(
+                "column \"{column}\" holds {}, not a string a row; name another with --field",
+                descriptor.physical_type()
+            )));
+        }
+        Ok(Self { file, column: index, nullable: descriptor.max_def_level() > 0 })
+    }
+}

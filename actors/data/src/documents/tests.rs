@@ -1,0 +1,122 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tokenizer::Cuts;
+
+/// Documents of a file, `Err` for what is none, through spans of about `size` bytes.
+fn documents(path: &Path, form: Form, field: &str, split_on: Option<&str>, size: u64) -> Vec<Result<String, String>> {
+    let bytes = fs::metadata(path).expect("there").len();
+    let reading = Reading { field: field.to_owned(), split_on: split_on.map(str::to_owned) };
+    let runs = match form {
+        Form::Parquet => (0..row_groups(path, field).expect("a table").len() as u64).map(|g| (g, g + 1)).collect(),
+        Form::Text | Form::Jsonl => cuts(path, (form, bytes), split_on, Cuts::Anywhere, size).expect("cut"),
+    };
+    let end = runs.last().map_or(0, |run| run.1);
+    let mut found = Vec::new();
+    for (from, to) in runs {
+        let span = Span { source: 0, from, to, last: to == end };
+        each::<()>(path, form, &span, &reading, &mut |piece| {
+            match piece {
+                Ok(Piece { text, begins: false, .. }) => {
+                    let Some(Ok(last)) = found.last_mut() else { panic!("a piece without a beginning") };
+                    String::push_str(last, text);
+                }
+                Ok(piece) => found.push(Ok(piece.text.to_owned())),
+                Err(bad) => found.push(Err(bad.to_string())),
+            }
+            Ok(())
+        })
+        .expect("reads");
+    }
+    found
+}
+
+fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path().join(name);
+    fs::write(&path, bytes).expect("written");
+    (dir, path)
+}
+
+fn good(texts: &[&str]) -> Vec<Result<String, String>> {
+    texts.iter().map(|text| Ok((*text).to_owned())).collect()
+}
+
+#[test]
+fn a_text_file_is_one_document_or_several() {
+    let (_dir, path) = file("a.txt", "one\n---\ntwo é\n---\n\n---\n---\nthree".as_bytes());
+    for size in [1, 4, 9, 1000] {
+        let whole = documents(&path, Form::Text, "", None, size);
+        assert_eq!(whole, good(&["one\n---\ntwo é\n---\n\n---\n---\nthree"]));
+        let split = documents(&path, Form::Text, "", Some("\n---\n"), size);
+        assert_eq!(split, good(&["one", "two é", "---\nthree"]), "{size}");
+    }
+}
+
+proptest! {
+    /// Runs of a separator that overlaps itself are split as from the beginning of the file, wherever it is cut.
+    #[test]
+    fn separators_are_found_as_from_the_beginning(
+        text in "[ab]{0,60}",
+        separator in prop::sample::select(vec!["a", "aa", "aba", "ab", "aab"]),
+        size in 1u64..20,
+    ) {
+        let (_dir, path) = file("a.txt", text.as_bytes());
+        let naive: Vec<_> = text.split(separator).filter(|t| !t.is_empty()).map(|t| Ok(t.to_owned())).collect();
+        prop_assert_eq!(documents(&path, Form::Text, "", Some(separator), size), naive);
+    }
+}
+
+#[test]
+fn lines_are_objects_and_what_is_none_is_named_with_its_line() {
+    let lines = [
+        r#"{"id": 1, "text": "one \"quoted\" \u00e9", "meta": {"text": "not this"}}"#,
+        "",
+        r#"{"text": "two", "#,
+        r#"{"id": 4}"#,
+        r#"{"text": 5}"#,
+        r#"["text"]"#,
+        "  ",
+        r#"{"text": "last", "x": [1, {"a": null}]} "#,
+    ];
+    let mut bytes = lines.join("\n").into_bytes();
+    bytes.extend(b"\r\n{\"text\": \"\xff\"}");
+    let (_dir, path) = file("a.jsonl", &bytes);
+    for size in [1, 30, 1000] {
+        let found = documents(&path, Form::Jsonl, "text", None, size);
+        let texts: Vec<_> = found.iter().filter_map(|d| d.as_deref().ok()).collect();
+        assert_eq!(texts, ["one \"quoted\" é", "last"]);
+        let bad: Vec<_> = found.iter().filter_map(|d| d.as_ref().err()).collect();
+        let path = path.display().to_string();
+        for (bad, (line, words)) in bad.iter().zip([
+            (3, "not a JSON object"),
+            (4, "no field \"text\"; name the one with the text with --field"),
+            (5, "field \"text\" is a number, not a string"),
+            (6, "not a JSON object"),
+            (9, "not UTF-8"),
+        ]) {
+            assert!(bad.starts_with(&format!("{path}:{line}: ")) && bad.contains(words), "{bad}");
+        }
+        assert_eq!(bad.len(), 5);
+    }
+}
+
+#[test]
+fn tables_of_every_codec_give_their_rows() {
+    for codec in ["snappy", "zstd", "gzip", "lz4", "none"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{codec}.parquet"));
+        let found = documents(&path, Form::Parquet, "text", None, 0);
+        assert_eq!(found.len(), 7, "{codec}");
+        assert_eq!(found[1], Ok("Hello, world!".to_owned()));
+        assert_eq!(found[6].as_deref().expect("text").chars().next(), Some('x'));
+        let bad = found[3].as_ref().expect_err("null");
+        assert!(bad.ends_with("row 4: column \"text\" is null"), "{bad}");
+        let missing = row_groups(&path, "body").expect_err("no such column").to_string();
+        assert!(missing.contains("no column \"body\" but id, text"), "{missing}");
+        assert!(row_groups(&path, "id").expect_err("numbers").to_string().contains("INT64"));
+    }
+    let (_dir, path) = file("a.parquet", b"PAR1 but not really PAR1");
+    assert!(row_groups(&path, "text").expect_err("no table").to_string().contains("no Parquet file"));
+}

@@ -1,0 +1,179 @@
+//! The files to be read: found, hashed, and told apart by what they are made of.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use shoal_plan::ids::Digest;
+
+use super::work::on_threads;
+use super::{Phase, PrepareError, Request, Validation, Watch};
+use crate::documents::{BadDocument, Form, Place, SourceError};
+
+/// Names of what has to be unpacked first.
+const COMPRESSED: [&str; 7] = ["gz", "zst", "xz", "bz2", "zip", "tar", "tgz"];
+
+/// What its tokens are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Training, the last share of it for validation.
+    Train,
+    /// Validation alone.
+    Validation,
+}
+
+impl Use {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// A file that was read once.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) form: Form,
+    pub(super) part: Use,
+    pub(super) bytes: u64,
+    pub(super) digest: Digest,
+    /// When it was last written to.
+    pub(super) modified: Option<SystemTime>,
+    /// Of a text that is one document: where it is no text.
+    pub(super) not_utf8: Option<BadDocument>,
+}
+
+/// All sources in order: those of training, then those of validation.
+pub(super) fn read(request: &Request, watch: &dyn Watch, stop: &AtomicBool) -> Result<Vec<Source>, PrepareError> {
+    let mut found = list(&request.inputs, Use::Train)?;
+    if let Validation::Inputs(inputs) = &request.validation {
+        found.extend(list(inputs, Use::Validation)?);
+    }
+    let mut seen = BTreeSet::new();
+    let mut total = 0;
+    for (path, _) in &found {
+        if path.extension().and_then(|e| e.to_str()).is_some_and(|e| COMPRESSED.contains(&e)) {
+            return Err(PrepareError::Compressed { path: path.clone() });
+        }
+        if !seen.insert(fs::canonicalize(path).map_err(SourceError::read(path))?) {
+            return Err(PrepareError::Twice { path: path.clone() });
+        }
+        total += fs::metadata(path).map_err(SourceError::read(path))?.len();
+    }
+    watch.phase(Phase::Reading, total);
+    on_threads(request.threads, found.len(), stop, |index| {
+        let (path, part) = &found[index];
+        let form = request.form.unwrap_or_else(|| Form::of(path));
+        let whole = form == Form::Text && request.split_on.is_none();
+        let modified = modified(path);
+        Ok(hash(path, whole, watch, stop).map(|(bytes, digest, bad_line)| Source {
+            path: path.clone(),
+            form,
+            part: *part,
+            bytes,
+            digest,
+            modified,
+            not_utf8: bad_line.map(|line| BadDocument {
+                path: path.clone(),
+                place: Place::Line(line),
+                what: "it is not UTF-8".to_owned(),
+            }),
+        })?)
+    })
+}
+
+/// Regular files, in the order of the inputs, those of a directory or pattern by name.
+fn list(inputs: &[String], part: Use) -> Result<Vec<(PathBuf, Use)>, PrepareError> {
+    let mut found = Vec::new();
+    for input in inputs {
+        let none = || PrepareError::NoInput { input: input.clone() };
+        let before = found.len();
+        if Path::new(input).exists() {
+            walk(Path::new(input), &mut found)?;
+        } else {
+            let paths = glob::glob(input).map_err(|_| none())?;
+            let mut paths: Vec<PathBuf> = paths.filter_map(Result::ok).collect();
+            paths.sort();
+            for path in paths {
+                walk(&path, &mut found)?;
+            }
+        }
+        if found.len() == before {
+            return Err(none());
+        }
+    }
+    Ok(found.into_iter().map(|path| (path, part)).collect())
+}
+
+/// A file, or all files below a directory. Hidden entries are not data, and links to directories could loop.
+fn walk(path: &Path, out: &mut Vec<PathBuf>) -> Result<(), SourceError> {
+    if !path.is_dir() {
+        let meta = fs::metadata(path).map_err(SourceError::read(path))?;
+        if !meta.is_file() {
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
+            return Err(SourceError::Read { path: path.to_owned(), source });
+        }
+        out.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut entries = entries.map_err(SourceError::read(path))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(SourceError::read(&entry.path()))?;
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let link_to_directory = kind.is_symlink() && entry.path().is_dir();
+        if !hidden && !link_to_directory && (kind.is_dir() || entry.path().is_file()) {
+            walk(&entry.path(), out)?;
+        }
+    }
+    Ok(())
+}
+
+/// When a file was last written to, if the system says.
+pub(super) fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+/// Length, digest and, if asked for, the first line that is not UTF-8.
+fn hash(
+    path: &Path,
+    utf8: bool,
+    watch: &dyn Watch,
+    stop: &AtomicBool,
+) -> Result<(u64, Digest, Option<u64>), SourceError> {
+    let mut file = File::open(path).map_err(SourceError::read(path))?;
+    let mut hasher = blake3::Hasher::new();
+    let (mut bytes, mut line, mut bad) = (0, 1, None);
+    let mut buffer = vec![0; 1 << 20];
+    // Bytes at the beginning of the buffer that begin a character.
+    let mut open = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let count = file.read(&mut buffer[open..]).map_err(SourceError::read(path))?;
+        hasher.update(&buffer[open..open + count]);
+        bytes += count as u64;
+        watch.advance(count as u64);
+        if utf8 && bad.is_none() {
+            let there = &buffer[..open + count];
+            let lines = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            match std::str::from_utf8(there) {
+                Ok(_) => (line, open) = (line + lines(there), 0),
+                Err(error) if error.error_len().is_none() && count > 0 => {
+                    let good = error.valid_up_to();
+                    (line, open) = (line + lines(&there[..good]), there.len() - good);
+                    buffer.copy_within(good..good + open, 0);
+                }
+                Err(error) => (bad, open) = (Some(line + lines(&there[..error.valid_up_to()])), 0),
+            }
+        }
+        if count == 0 {
+            break;
+        }
+    }
+    Ok((bytes, Digest(*hasher.finalize().as_bytes()), bad))
+}

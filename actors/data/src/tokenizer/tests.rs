@@ -1,0 +1,144 @@
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::documents::{Form, cuts};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
+}
+
+#[derive(Deserialize)]
+struct Vector {
+    text: String,
+    gpt2: Vec<u32>,
+    o200k: Vec<u32>,
+    hf: Vec<u32>,
+}
+
+fn vectors() -> Vec<Vector> {
+    serde_json::from_slice(&fs::read(golden("tokens.json")).expect("committed")).expect("vectors")
+}
+
+fn all() -> Vec<Tokenizer> {
+    let specs =
+        [TokenizerSpec::Bytes, TokenizerSpec::Gpt2, TokenizerSpec::O200k, TokenizerSpec::Hf(golden("tokenizer.json"))];
+    specs.iter().map(|spec| Tokenizer::open(spec).expect("opens")).collect()
+}
+
+fn encode(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    let mut tokens = Vec::new();
+    tokenizer.encode(text, &mut tokens).expect("encodes");
+    tokens
+}
+
+#[test]
+fn tokens_are_those_of_other_implementations() {
+    let [bytes, gpt2, o200k, hf] = &all()[..] else { panic!("four") };
+    for vector in vectors() {
+        assert_eq!(encode(bytes, &vector.text), vector.text.bytes().map(u32::from).collect::<Vec<_>>());
+        assert_eq!(encode(gpt2, &vector.text), vector.gpt2, "gpt2: {:?}", vector.text);
+        assert_eq!(encode(o200k, &vector.text), vector.o200k, "o200k: {:?}", vector.text);
+        assert_eq!(encode(hf, &vector.text), vector.hf, "hf: {:?}", vector.text);
+    }
+}
+
+#[test]
+fn text_comes_back_at_once_and_token_by_token() {
+    for tokenizer in all() {
+        for vector in vectors() {
+            let tokens = encode(&tokenizer, &vector.text);
+            assert_eq!(tokenizer.decode(&tokens).expect("decodes"), vector.text);
+            let mut stream = tokenizer.stream();
+            let mut text = String::new();
+            for &token in &tokens {
+                text.push_str(&stream.push(token).expect("in the vocabulary"));
+                assert!(vector.text.starts_with(&text), "{:?}: what is shown stays: {text:?}", tokenizer.facts().kind);
+            }
+            text.push_str(&stream.finish());
+            assert_eq!(text, vector.text);
+        }
+    }
+}
+
+#[test]
+fn facts_are_fixed() {
+    let facts: Vec<_> = all().iter().map(|t| (t.vocab(), t.end_of_text(), t.facts().digest.to_hex())).collect();
+    let short: Vec<_> = facts.iter().map(|(vocab, end, digest)| (*vocab, *end, &digest[..16])).collect();
+    assert_eq!(
+        short,
+        [
+            (256, None, "a43fde1a3fdeff95"),
+            (50_257, Some(50_256), "d4c980e627e186a2"),
+            (200_019, Some(199_999), "20808499cac118f3"),
+            (300, Some(0), "c46f92f2289c94a6"),
+        ]
+    );
+}
+
+#[test]
+fn bytes_that_are_no_character_are_shown_as_such_and_not_held_back() {
+    let bytes = Tokenizer::bytes();
+    let mut stream = bytes.stream();
+    let mut shown = Vec::new();
+    for token in [0x41, 0xe9, 0x42, 0xf0, 0x9f, 0xa6, 0x80, 0xc3] {
+        shown.push(stream.push(token).expect("a byte"));
+    }
+    assert_eq!(shown, ["A", "", "\u{fffd}B", "", "", "", "🦀", ""]);
+    assert_eq!(stream.finish(), "\u{fffd}");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let open = |path: PathBuf| Tokenizer::open(&TokenizerSpec::Hf(path)).expect_err("refused").to_string();
+    assert!(open("/nowhere/tokenizer.json".into()).contains("bytes, gpt2, o200k or a tokenizer.json"));
+    assert!(open(golden("tokens.json")).contains("is no tokenizer.json"));
+    let [bytes, gpt2, _, hf] = &all()[..] else { panic!("four") };
+    for (tokenizer, token) in [(bytes, 256), (gpt2, 50_257), (hf, 300)] {
+        assert!(tokenizer.decode(&[token]).expect_err("unknown").to_string().contains(&token.to_string()));
+        assert!(tokenizer.stream().push(token).is_err());
+    }
+    assert!(Tokenizer::bytes().ending_with("x").expect_err("none").to_string().contains("--end-of-text"));
+    let o200k = Tokenizer::open(&TokenizerSpec::O200k).expect("opens");
+    assert_eq!(o200k.ending_with("<|endofprompt|>").expect("there").end_of_text(), Some(200_018));
+    let gpt2 = Tokenizer::open(&TokenizerSpec::Gpt2).expect("opens");
+    assert_eq!(gpt2.special_tokens().into_iter().collect::<Vec<_>>(), [("<|endoftext|>".to_owned(), 50_256)]);
+    assert!(gpt2.ending_with("no such token").is_err());
+}
+
+/// Text with all that splitting into words looks at.
+fn text() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        4 => "[a-zA-Z]{1,6}", 3 => Just("\n".to_owned()), 2 => " {1,3}", 1 => "[0-9]{1,5}", 1 => "['.,/!-]{1,3}",
+        1 => Just("\r\n".to_owned()), 1 => Just("\t".to_owned()), 1 => Just("é".to_owned()), 1 => Just("'s".to_owned()),
+        1 => Just("日本".to_owned()), 1 => Just("\u{a0}".to_owned()), 1 => Just("\u{2028}".to_owned()),
+    ];
+    prop::collection::vec(word, 0..80).prop_map(|words| words.concat())
+}
+
+/// Tokens do not show where a text was cut.
+#[test]
+fn cuts_do_not_show() {
+    let tokenizers = [TokenizerSpec::Bytes, TokenizerSpec::Gpt2, TokenizerSpec::O200k]
+        .map(|spec| Tokenizer::open(&spec).expect("opens"));
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path().join("text");
+    let cut_somewhere = std::cell::Cell::new(0);
+    proptest!(ProptestConfig::with_cases(100), |(text in text())| {
+        fs::write(&path, &text).expect("written");
+        for tokenizer in &tokenizers {
+            let runs = cuts(&path, (Form::Text, text.len() as u64), None, tokenizer.cuts(), 16).expect("cut");
+            let mut parts = Vec::new();
+            for (from, to) in &runs {
+                parts.extend(encode(tokenizer, &text[*from as usize..*to as usize]));
+            }
+            prop_assert_eq!(&parts, &encode(tokenizer, &text), "{:?} cut at {:?}", tokenizer.facts().kind, runs);
+            if tokenizer.cuts() == Cuts::LineStarts {
+                cut_somewhere.set(cut_somewhere.get() + runs.len().saturating_sub(1));
+            }
+        }
+    });
+    assert!(cut_somewhere.get() > 100, "the texts were cut {} times", cut_somewhere.get());
+}
