@@ -1,11 +1,13 @@
 //! A job that did not come through a job file (the HTTP interface takes resolved jobs) is held to the same limits.
 
+mod model;
+
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, ModelSpec, Validation};
+use crate::spec::{Auto, InitSpec, JobSpec, LrShape, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +27,7 @@ impl JobSpec {
     /// # Errors
     /// The first value outside its limits.
     pub fn check(&self) -> Result<(), SpecError> {
-        self.check_model()?;
+        model::check(&self.model, self.data.format)?;
         self.check_train()?;
         let (train, parallel) = (&self.train, &self.parallel);
         within("parallel.virtual_replicas", parallel.virtual_replicas, 1..=u64::from(train.global_batch))?;
@@ -48,25 +50,6 @@ impl JobSpec {
             Validation::Path(path) => absolute("data.validation", path),
             Validation::Tail { .. } => Ok(()),
         }
-    }
-
-    fn check_model(&self) -> Result<(), SpecError> {
-        let ModelSpec::Gpt2(model) = &self.model;
-        within("model.layers", model.layers, limits::LAYERS)?;
-        within("model.width", model.width, limits::WIDTH)?;
-        within("model.heads", model.heads, limits::HEADS)?;
-        within("model.context", model.context, limits::CONTEXT)?;
-        let vocab = match self.data.format {
-            DataFormat::Text => limits::TEXT_VOCAB,
-            DataFormat::NanoGpt | DataFormat::LlmC => limits::VOCAB,
-        };
-        within("model.vocab", model.vocab, vocab)?;
-        let aligned = model.width.is_multiple_of(limits::WIDTH_UNIT);
-        hold("model.width", model.width, aligned, &format!("a multiple of {}", limits::WIDTH_UNIT))?;
-        hold("model.heads", model.heads, model.width.is_multiple_of(model.heads), "a number that divides model.width")?;
-        below_one("model.dropout", model.dropout)?;
-        positive("model.layer_norm_epsilon", model.layer_norm_epsilon)?;
-        positive("model.init_range", model.init_range)
     }
 
     fn check_train(&self) -> Result<(), SpecError> {
@@ -139,7 +122,7 @@ fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Gpt2Spec;
+    use crate::spec::{Gpt2Spec, LlamaSpec, RopeScaling};
 
     fn good() -> JobSpec {
         crate::job::parse(
@@ -191,6 +174,43 @@ mod tests {
             let mut spec = good();
             break_it(&mut spec);
             assert_eq!(spec.check().expect_err(key).key, key);
+        }
+    }
+
+    #[test]
+    fn what_no_job_file_says_of_a_llama_is_refused_by_its_key() {
+        type Break = fn(&mut LlamaSpec);
+        let scaled = |s: &mut LlamaSpec, low, high| {
+            s.rope.scaling = RopeScaling::Llama3 {
+                factor: 8.0,
+                low_frequency_factor: low,
+                high_frequency_factor: high,
+                original_context: 8192,
+            };
+        };
+        let cases: [(&str, Break); 11] = [
+            ("model.width", |s| s.width = 40),
+            ("model.kv_heads", |s| s.kv_heads = 0),
+            ("model.kv_heads", |s| s.kv_heads = 3),
+            ("model.head_size", |s| s.head_size = 0),
+            ("model.head_size", |s| s.head_size = 15),
+            ("model.head_size", |s| s.head_size = 6),
+            ("model.inner", |s| s.inner = 0),
+            ("model.inner", |s| s.inner = 100),
+            ("model.norm_epsilon", |s| s.norm_epsilon = f32::NAN),
+            ("model.rope_theta", |s| s.rope.theta = f64::INFINITY),
+            ("model.rope_factor", |s| s.rope.scaling = RopeScaling::Linear { factor: 0.5 }),
+        ];
+        for (key, break_it) in cases {
+            let mut spec = crate::preset("llama-tiny", Path::new("/text")).expect("a preset");
+            assert_eq!(spec.check(), Ok(()));
+            break_it(spec.model.as_llama_mut().expect("a Llama"));
+            assert_eq!(spec.check().expect_err(key).key, key);
+        }
+        for (low, high) in [(4.0, 4.0), (f64::NAN, 4.0), (1.0, f64::NAN)] {
+            let mut spec = crate::preset("llama-tiny", Path::new("/text")).expect("a preset");
+            scaled(spec.model.as_llama_mut().expect("a Llama"), low, high);
+            assert!(spec.check().is_err(), "{low} {high}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Hugging Face's `config.json`: which model lies in a directory. What it asks for and nobody here computes is refused by
 //! name, so that a model never quietly becomes another one.
 
+mod llama;
+
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -85,9 +87,10 @@ struct Config<'c> {
 
 impl Config<'_> {
     fn model(&self) -> Result<ModelSpec, HfError> {
-        const KNOWN: &str = "\"gpt2\" can be trained";
+        const KNOWN: &str = "\"gpt2\" and \"llama\" can be trained";
         match self.keys.get("model_type").and_then(Value::as_str) {
             Some("gpt2") => self.gpt2(),
+            Some("llama") => self.llama(),
             Some(_) | None => Err(self.wrong("model_type", KNOWN)),
         }
     }

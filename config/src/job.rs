@@ -1,5 +1,6 @@
 //! `job.toml`: from what was typed to what it means.
 
+mod model;
 mod numerics;
 mod rate;
 mod weights;
@@ -10,12 +11,12 @@ use std::path::Path;
 use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
 use crate::limits::{self, BELOW_ONE, POSITIVE, is_below_one, is_positive, whole};
-use crate::raw::{RawData, RawElastic, RawJob, RawModel, RawParallel, RawTrain};
+use crate::raw::{RawData, RawElastic, RawJob, RawParallel, RawTrain};
 use crate::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, ModelSpec, OnLoss, ParallelSpec,
-    Schedule, TrainSpec, Validation,
+    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, JobSpec, ModelSpec, OnLoss, ParallelSpec, Schedule,
+    TrainSpec, Validation,
 };
-use crate::value::{Held, OrNone, Vocab};
+use crate::value::{Held, OrNone};
 
 /// Reads and resolves a job file. Paths in it are relative to its directory.
 ///
@@ -37,7 +38,7 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
     let raw = RawJob::of(&document)?;
     let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let format = format(&raw.data)?;
-    let weights::Weights { model, init, named } = weights::resolve(&raw.model, base_dir, model)?;
+    let weights::Weights { model, init, named } = weights::resolve(&raw.model, base_dir, model::model)?;
     if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(model.vocab())) {
         return Err(match &named {
             Some(named) => named.conflict(format!("its vocabulary is {}, and text takes at least 256", model.vocab())),
@@ -62,44 +63,6 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
         spec.check().map_err(|error| named.conflict(error.to_string()))?;
     }
     Ok(spec)
-}
-
-fn model(raw: &RawModel<'_>) -> Result<ModelSpec, ConfigError> {
-    let kind = required(&raw.section, "kind", &raw.kind, "\"gpt2\"")?;
-    if kind.value != "gpt2" {
-        return Err(kind.refuse("\"gpt2\""));
-    }
-    let size = |key, found: &Option<Found<u64>>, allowed: RangeInclusive<u64>| {
-        let found = required(&raw.section, key, found, &whole(&allowed))?;
-        within(found, &allowed).map(|value| value as u32)
-    };
-    let layers = size("layers", &raw.layers, limits::LAYERS)?;
-    let width = size("width", &raw.width, limits::WIDTH)?;
-    let heads = size("heads", &raw.heads, limits::HEADS)?;
-    let context = size("context", &raw.context, limits::CONTEXT)?;
-    if !width.is_multiple_of(limits::WIDTH_UNIT) {
-        return Err(refuse(&raw.width, "a multiple of 16"));
-    }
-    if !width.is_multiple_of(heads) {
-        return Err(refuse(&raw.heads, format!("a number that divides model.width = {width}")));
-    }
-    let vocab = match raw.vocab.as_ref().map(|found| (found, found.value)) {
-        None | Some((_, Vocab::Bytes)) => 256,
-        Some((_, Vocab::Tokens(tokens))) if limits::VOCAB.contains(&tokens) => tokens as u32,
-        Some((found, Vocab::Tokens(_))) => {
-            return Err(found.refuse(format!("\"bytes\" or {}", whole(&limits::VOCAB))));
-        }
-    };
-    Ok(ModelSpec::Gpt2(Gpt2Spec {
-        layers,
-        heads,
-        width,
-        context,
-        vocab,
-        dropout: real(&raw.dropout, 0.0, is_below_one, BELOW_ONE)? as f32,
-        layer_norm_epsilon: positive(&raw.layer_norm_epsilon, 1e-5)? as f32,
-        init_range: positive(&raw.init_range, 0.02)? as f32,
-    }))
 }
 
 fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {

@@ -9,8 +9,12 @@ pub(crate) const WIDTH: RangeInclusive<u64> = 16..=65_536;
 pub(crate) const WIDTH_UNIT: u32 = 16;
 pub(crate) const CONTEXT: RangeInclusive<u64> = 1..=65_536;
 pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 20;
-/// Text has this many distinct tokens: a byte each.
+/// Text has at least this many distinct tokens: a byte each.
 pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 20;
+pub(crate) const KV_HEADS: RangeInclusive<u64> = HEADS;
+pub(crate) const HEAD_SIZE: RangeInclusive<u64> = 2..=1024;
+pub(crate) const INNER: RangeInclusive<u64> = 16..=1 << 20;
+pub(crate) const ROPE_ORIGINAL_CONTEXT: RangeInclusive<u64> = 1..=1 << 24;
 pub(crate) const STEPS: RangeInclusive<u64> = 0..=1_000_000_000;
 pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
 pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
@@ -43,6 +47,10 @@ pub(crate) fn bounds(key: &str) -> Option<RangeInclusive<u64>> {
         "heads" => Some(HEADS),
         "width" => Some(WIDTH),
         "context" => Some(CONTEXT),
+        "kv_heads" => Some(KV_HEADS),
+        "head_size" => Some(HEAD_SIZE),
+        "inner" => Some(INNER),
+        "rope_original_context" => Some(ROPE_ORIGINAL_CONTEXT),
         _ => None,
     }
 }
@@ -67,6 +75,20 @@ pub(crate) fn is_share(x: f64) -> bool {
     (0.0..=0.5).contains(&x)
 }
 
+/// A factor that slows.
+pub(crate) fn is_factor(x: f64) -> bool {
+    (1.0..=f64::from(f32::MAX)).contains(&x)
+}
+
+/// Heads of this many elements come in pairs and fill whole units of [`WIDTH_UNIT`].
+pub(crate) fn is_head_size(heads: u32, size: u32) -> bool {
+    size.is_multiple_of(2) && (heads * size).is_multiple_of(WIDTH_UNIT)
+}
+
+/// In words.
+pub(crate) const HEAD_SIZE_WORDS: &str = "an even number, with heads x head_size a multiple of 16";
+/// In words.
+pub(crate) const FACTOR: &str = "a number from 1 that fits 32 bits";
 /// In words.
 pub(crate) const POSITIVE: &str = "a number above 0 that fits 32 bits";
 /// In words.

@@ -6,11 +6,13 @@ use crate::job;
 use crate::spec::JobSpec;
 
 /// Every preset: its name and its text.
-pub const ALL: [(&str, &str); 4] = [
+pub const ALL: [(&str, &str); 6] = [
     ("demo", include_str!("../presets/demo.toml")),
     ("bench-s", include_str!("../presets/bench-s.toml")),
     ("bench-m", include_str!("../presets/bench-m.toml")),
     ("tiny", include_str!("../presets/tiny.toml")),
+    ("llama-tiny", include_str!("../presets/llama-tiny.toml")),
+    ("llama-s", include_str!("../presets/llama-s.toml")),
 ];
 
 /// The preset of this name, reading text from `data`; none if there is none of this name.
@@ -57,5 +59,8 @@ mod tests {
         let model = gpt2(&bench);
         assert_eq!((model.layers, model.heads, model.width, model.context, model.vocab), (12, 12, 768, 512, 50_304));
         assert_eq!(bench.train.micro_batch, 2);
+        let llama = preset("llama-s", Path::new("/text")).expect("known preset").model;
+        let grouped = (llama.heads(), llama.kv_heads(), llama.head_size(), llama.inner());
+        assert_eq!((llama.layers(), llama.width(), grouped), (6, 384, (6, 2, 64, 1024)));
     }
 }

@@ -49,6 +49,10 @@ section! {
     RawModel {
         kind: String, hf: String, llmc: String, init_from: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
         dropout: f64, layer_norm_epsilon: f64, init_range: f64,
+        kv_heads: u64, head_size: u64, inner: u64, norm_epsilon: f64,
+        rope_theta: f64, rope_scaling: String, rope_factor: f64, rope_low_frequency_factor: f64,
+        rope_high_frequency_factor: f64, rope_original_context: u64,
+        tied_head: bool, attention_bias: bool, mlp_bias: bool,
     }
 }
 

@@ -10,7 +10,7 @@ mod model;
 mod numerics;
 
 pub use init::InitSpec;
-pub use model::{Gpt2Spec, ModelSpec};
+pub use model::{Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling, RopeSpec};
 pub use numerics::{NumericsSpec, Wire};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.

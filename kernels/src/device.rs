@@ -287,25 +287,28 @@ impl Device {
         }
     }
 
-    /// `y [tokens, width] = dropout(wte[token] + wpe[position])`; tokens are `[samples, positions]`.
+    /// `y [tokens, width] = dropout(wte[token] + wpe[position])`, without the position if there is no such table; tokens are
+    /// `[samples, positions]`.
     pub fn embedding(
         &self,
         y: ViewMut<'_>,
         tokens: &[u32],
-        (wte, wpe): (View<'_>, View<'_>),
+        (wte, wpe): (View<'_>, Option<View<'_>>),
         positions: usize,
         dropout: Option<&Dropout<'_>>,
     ) {
         match self {
-            Self::Cpu(cpu) => cpu.embedding(y.into_host(), tokens, (wte.host(), wpe.host()), positions, dropout),
+            Self::Cpu(cpu) => {
+                cpu.embedding(y.into_host(), tokens, (wte.host(), wpe.map(View::host)), positions, dropout)
+            }
         }
     }
 
-    /// Gradients of the two tables, `dwte [vocab, width]` and `dwpe [at least positions, width]`, whole, from
+    /// Gradients of the tables, `dwte [vocab, width]` and `dwpe [at least positions, width]` if there is one, whole, from
     /// `dy [tokens, width]` (dropout already undone).
     pub fn embedding_backward(
         &self,
-        (dwte, dwpe): (ViewMut<'_>, ViewMut<'_>),
+        (dwte, dwpe): (ViewMut<'_>, Option<ViewMut<'_>>),
         dy: View<'_>,
         tokens: &[u32],
         positions: usize,
@@ -313,7 +316,8 @@ impl Device {
     ) {
         match self {
             Self::Cpu(cpu) => {
-                cpu.embedding_backward((dwte.into_host(), dwpe.into_host()), dy.host(), tokens, positions, write);
+                let tables = (dwte.into_host(), dwpe.map(ViewMut::into_host));
+                cpu.embedding_backward(tables, dy.host(), tokens, positions, write);
             }
         }
     }

@@ -3,14 +3,21 @@
 //! Parameters are stored with their tensor-parallel dimension major, so that a tensor slice is one run. Each starts at a
 //! multiple of [`CHUNK`] elements; the gap before the next one is zero and stays zero.
 
+mod families;
+
 use serde::{Deserialize, Serialize};
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
+use shoal_config::spec::ModelSpec;
 
 use crate::ids::BlockId;
 use crate::space::{GradPart, GradUnit, Interval};
 
 /// Elements whose squares are summed in f64 in a fixed order; every cut of a space is at a multiple of it.
 pub const CHUNK: u64 = 16;
+
+/// The token table.
+pub const TOKEN_TABLE: &str = "wte";
+/// The table of a head that does not share the embedding's, `[vocab, width]`.
+pub const HEAD_TABLE: &str = "lm_head.weight";
 
 /// All blocks of a model, in forward order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,11 +42,11 @@ pub struct BlockTable {
 /// What a block computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockKind {
-    /// Token and position tables: `wte [vocab, width]`, `wpe [context, width]`.
+    /// Token table `wte [vocab, width]`, and of GPT-2 positions `wpe [context, width]`.
     Embedding,
     /// One transformer layer.
     Layer,
-    /// Final LayerNorm and the product with the embedding's `wte`.
+    /// The last norm and the product with the embedding's `wte`, or with [`HEAD_TABLE`] of its own.
     Head,
 }
 
@@ -76,7 +83,8 @@ impl ModelTable {
     #[must_use]
     pub fn of(model: &ModelSpec) -> Self {
         match model {
-            ModelSpec::Gpt2(spec) => gpt2(spec),
+            ModelSpec::Gpt2(spec) => families::gpt2(spec),
+            ModelSpec::Llama(spec) => families::llama(spec),
         }
     }
 
@@ -98,25 +106,38 @@ impl ModelTable {
         BlockId(self.blocks.len() as u32 - 1)
     }
 
-    /// The token table, which the head shares: its block and place.
+    /// The token table's block and place, if the head shares it.
     #[must_use]
-    pub fn tied(&self) -> (BlockId, Interval) {
-        (self.embedding(), self.blocks[0].params[0].interval)
+    pub fn tied(&self) -> Option<(BlockId, Interval)> {
+        let (embedding, head) = (self.block(self.embedding()), self.block(self.head()));
+        head.param(HEAD_TABLE).is_none().then(|| (embedding.id, embedding.place(TOKEN_TABLE)))
+    }
+
+    /// The table that the head multiplies by: its block and place.
+    #[must_use]
+    pub fn head_table(&self) -> (BlockId, Interval) {
+        self.tied().unwrap_or_else(|| (self.head(), self.block(self.head()).place(HEAD_TABLE)))
     }
 
     /// The contributions whose sum, in this order, is the block's gradient.
     #[must_use]
     pub fn units_of(&self, block: BlockId) -> Vec<GradUnit> {
         let own = GradUnit { block, part: GradPart::Own };
-        if block == self.embedding() { vec![own, GradUnit { block, part: GradPart::TiedHead }] } else { vec![own] }
+        match self.tied() {
+            Some((tied, _)) if tied == block => vec![own, GradUnit { block, part: GradPart::TiedHead }],
+            Some(_) | None => vec![own],
+        }
     }
 
     /// The interval that a contribution covers.
+    ///
+    /// # Panics
+    /// If it is a tied head's of a model that has none.
     #[must_use]
     pub fn extent(&self, unit: GradUnit) -> Interval {
         match unit.part {
             GradPart::Own => Interval::new(0, self.block(unit.block).len),
-            GradPart::TiedHead => self.tied().1,
+            GradPart::TiedHead => self.tied().expect("BL-2 (a head's part is of a tied table)").1,
         }
     }
 
@@ -124,20 +145,20 @@ impl ModelTable {
     #[must_use]
     pub fn units_computed_by(&self, blocks: std::ops::Range<u32>) -> Vec<GradUnit> {
         let mut units: Vec<_> = blocks.clone().map(|b| GradUnit { block: BlockId(b), part: GradPart::Own }).collect();
-        if blocks.contains(&self.head().0) {
-            units.push(GradUnit { block: self.embedding(), part: GradPart::TiedHead });
+        if let (true, Some((block, _))) = (blocks.contains(&self.head().0), self.tied()) {
+            units.push(GradUnit { block, part: GradPart::TiedHead });
         }
         units
     }
 
-    /// The intervals whose weights a stage with these blocks computes with: its blocks, and the token table for a head
+    /// The intervals whose weights a stage with these blocks computes with: its blocks, and the token table for a tied head
     /// that is not on the embedding's stage.
     #[must_use]
     pub fn weights_needed_by(&self, blocks: std::ops::Range<u32>) -> Vec<(BlockId, Interval)> {
         let mut needed: Vec<_> =
             blocks.clone().map(|b| (BlockId(b), Interval::new(0, self.blocks[b as usize].len))).collect();
         if blocks.contains(&self.head().0) && !blocks.contains(&self.embedding().0) {
-            needed.push(self.tied());
+            needed.extend(self.tied());
         }
         needed
     }
@@ -149,93 +170,23 @@ impl ModelTable {
     }
 }
 
-fn gpt2(spec: &Gpt2Spec) -> ModelTable {
-    let (h, v, s) = (u64::from(spec.width), u64::from(spec.vocab), u64::from(spec.context));
-    let (heads, d) = (u64::from(spec.heads), u64::from(spec.width / spec.heads));
-    let mut blocks = vec![table(
-        BlockKind::Embedding,
-        &[("wte", &[v, h], true, Init::Normal), ("wpe", &[s, h], true, Init::Normal)],
-    )];
-    for _ in 0..spec.layers {
-        blocks.push(table(
-            BlockKind::Layer,
-            &[
-                ("ln_1.weight", &[h], false, Init::Ones),
-                ("ln_1.bias", &[h], false, Init::Zeros),
-                // q and kv weights are neighbours, so that one product serves both: [3h, h].
-                ("attn.q.weight", &[heads, d, h], true, Init::Normal),
-                ("attn.kv.weight", &[heads, 2, d, h], true, Init::Normal),
-                ("attn.q.bias", &[heads, d], false, Init::Zeros),
-                ("attn.kv.bias", &[heads, 2, d], false, Init::Zeros),
-                ("attn.proj.weight", &[h, h], true, Init::NormalResidual),
-                ("attn.proj.bias", &[h], false, Init::Zeros),
-                ("ln_2.weight", &[h], false, Init::Ones),
-                ("ln_2.bias", &[h], false, Init::Zeros),
-                ("mlp.fc.weight", &[4 * h, h], true, Init::Normal),
-                ("mlp.fc.bias", &[4 * h], false, Init::Zeros),
-                ("mlp.proj.weight", &[4 * h, h], true, Init::NormalResidual),
-                ("mlp.proj.bias", &[h], false, Init::Zeros),
-            ],
-        ));
+impl BlockTable {
+    /// The parameter of this name, if the block has it.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&Param> {
+        self.params.iter().find(|param| param.name == name)
     }
-    blocks.push(table(
-        BlockKind::Head,
-        &[("ln_f.weight", &[h], false, Init::Ones), ("ln_f.bias", &[h], false, Init::Zeros)],
-    ));
-    for (i, block) in blocks.iter_mut().enumerate() {
-        block.id = BlockId(i as u32);
-    }
-    ModelTable { blocks }
-}
 
-fn table(kind: BlockKind, params: &[(&str, &[u64], bool, Init)]) -> BlockTable {
-    let mut at = 0;
-    let params = params
-        .iter()
-        .map(|&(name, shape, decay, init)| {
-            let interval = Interval::new(at, at + shape.iter().product::<u64>());
-            at = interval.end.next_multiple_of(CHUNK);
-            Param { name: name.to_owned(), shape: shape.to_vec(), interval, decay, init }
-        })
-        .collect();
-    BlockTable { id: BlockId(0), kind, params, len: at }
+    /// Where the parameter of this name lies.
+    ///
+    /// # Panics
+    /// If the block has none.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Interval {
+        let param = self.param(name);
+        param.unwrap_or_else(|| panic!("BL-1 (a block has the parameters of its kind): {name} in {}", self.id)).interval
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(layers: u32, heads: u32, width: u32, context: u32, vocab: u32) -> ModelSpec {
-        ModelSpec::Gpt2(Gpt2Spec {
-            layers,
-            heads,
-            width,
-            context,
-            vocab,
-            dropout: 0.0,
-            layer_norm_epsilon: 1e-5,
-            init_range: 0.02,
-        })
-    }
-
-    /// Counts of GPT-2 (124M) and of the reference model used for byte formulas.
-    #[test]
-    fn parameter_counts() {
-        assert_eq!(ModelTable::of(&spec(12, 12, 768, 1024, 50257)).parameters(), 124_439_808);
-        let tiny = ModelTable::of(&spec(4, 4, 64, 32, 512));
-        assert_eq!(tiny.parameters(), 234_880);
-        assert_eq!(tiny.blocks[1].params.iter().map(|p| p.interval.len()).sum::<u64>(), 49_984);
-    }
-
-    #[test]
-    fn parameters_are_aligned_and_apart() {
-        for block in ModelTable::of(&spec(2, 3, 48, 10, 65)).blocks {
-            let mut end = 0;
-            for p in &block.params {
-                assert!(p.interval.start >= end && p.interval.start % CHUNK == 0);
-                end = p.interval.end;
-            }
-            assert!(block.len >= end && block.len % CHUNK == 0);
-        }
-    }
-}
+mod tests;

@@ -42,16 +42,28 @@ impl BlockFlops {
     }
 }
 
-/// Operations of a block for one sample of s tokens, width h, vocabulary V: a layer has 12 h^2 weights in products
-/// (2 s 12 h^2) and attention (4 s^2 h); the head multiplies by the token table (2 s h V) whether tied or not.
+/// Operations of a block for one sample of s tokens, width h, vocabulary V: a layer's matrices (2 s an element) and attention
+/// (4 s^2 an element of all query heads); the head multiplies by a table (2 s h V) whether tied or not.
 #[must_use]
 pub fn block_flops(model: &ModelSpec, kind: BlockKind) -> BlockFlops {
     let (s, h, v) = (u64::from(model.context()), u64::from(model.width()), u64::from(model.vocab()));
+    let queries = u64::from(model.heads()) * u64::from(model.head_size());
     match kind {
         BlockKind::Embedding => BlockFlops { forward: 2 * s * h, loss: 0 },
-        BlockKind::Layer => BlockFlops { forward: 24 * s * h * h + 4 * s * s * h, loss: 0 },
+        BlockKind::Layer => BlockFlops { forward: 2 * s * matrices(model) + 4 * s * s * queries, loss: 0 },
         BlockKind::Head => BlockFlops { forward: 8 * s * h, loss: 2 * s * h * v },
     }
+}
+
+/// Elements of a layer's matrices: into and out of attention (h (a d + 2 k d) + a d h), and of the MLP (h f a map).
+fn matrices(model: &ModelSpec) -> u64 {
+    let (h, d, f) = (u64::from(model.width()), u64::from(model.head_size()), u64::from(model.inner()));
+    let (queries, kv) = (d * u64::from(model.heads()), d * u64::from(model.kv_heads()));
+    let maps = match model {
+        ModelSpec::Gpt2(_) => 2,
+        ModelSpec::Llama(_) => 3,
+    };
+    h * (2 * queries + 2 * kv) + maps * h * f
 }
 
 /// Cost of every block for one sample of a training step, as the partition sees it.
@@ -104,4 +116,20 @@ pub fn exchange_nanoseconds(wire: Wire, elements: u64, replicas: u64, shadows: u
     let bytes = (wire.bytes() + 4) * gradients + 4 * shadows * share;
     let messages = if bytes == 0 { 0 } else { 3 * MESSAGE_NANOSECONDS };
     messages + bytes / BYTES_PER_NANOSECOND + share * (1 + shadows) * UPDATE_NANOSECONDS / u64::from(threads.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layers_matrices_are_those_of_its_table() {
+        for preset in ["tiny", "bench-m", "llama-tiny", "llama-s"] {
+            let spec = shoal_config::preset(preset, "/".as_ref()).expect("a preset");
+            let table = ModelTable::of(&spec.model);
+            // Weights that decay are the matrices.
+            let layer = table.blocks[1].params.iter().filter(|p| p.decay).map(|p| p.interval.len()).sum::<u64>();
+            assert_eq!(matrices(&spec.model), layer, "{preset}");
+        }
+    }
 }

@@ -1,18 +1,20 @@
 //! Bytes a plan takes on each node, by purpose. The planner holds a plan against the nodes' budgets with these
 //! formulas, and the arenas' high-water marks are held against them in turn.
 //!
-//! Everything is f32 (4 bytes an element). e: elements of a piece; b, s, h, V, a: micro-batch, context, width, vocabulary,
-//! heads; w: elements whose weights a stage computes with, the token table for a lone head included.
+//! Everything is f32 (4 bytes an element). e: elements of a piece; b, s, h, V, a, k, d, f: micro-batch, context, width,
+//! vocabulary, query heads, key and value heads, elements of a head, width inside the MLP; n: elements of a norm's statistics a
+//! token (LayerNorm 2, RMSNorm 1); g: maps into the MLP (GELU 1, SwiGLU 2); w: elements whose weights a stage computes with, the
+//! token table for a lone tied head included; r: elements of the rotary table, d s on a stage with a layer that turns.
 //!
 //! | purpose | tier | bytes |
 //! |---|---|---|
 //! | owned state | device | 12 e: weight, first and second moment |
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
-//! | seat weights | device | 4 w |
+//! | seat weights | device | 4 (w + r) |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
-//! | stash | device | 4 b x micro-batches in flight x ((10 h + a + 4) s a layer, s h a head) |
-//! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + 2) from loss to backward; head's stage only |
-//! | scratch | device | 4 x 9 b s h: the gradient that flows back, and the MLP's inner values after GELU with their gradient |
+//! | stash | device | 4 b s x micro-batches in flight x (2 h + 2 a d + 2 k d + g f + a + 2 n a layer, h a head) |
+//! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + n) from loss to backward; head's stage only |
+//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 12 e |
 //! | shadow gradients | host | 4 e |
@@ -52,7 +54,7 @@ pub struct NodeBytes {
     pub owned_state: u64,
     /// Gradients of owned pieces, parts in waiting included.
     pub owned_gradients: u64,
-    /// Compute weights of its seats.
+    /// Compute weights of its seats, and what else is constant there.
     pub seat_weights: u64,
     /// Lane accumulators of its seats.
     pub lane_sums: u64,
@@ -127,17 +129,66 @@ pub struct SeatShape {
     pub schedule: Schedule,
 }
 
+/// Elements a token that the parts of a layer make.
+struct Rows {
+    /// Between blocks.
+    width: u64,
+    /// All query heads.
+    queries: u64,
+    /// All keys and values.
+    kv: u64,
+    /// Inside the MLP.
+    inner: u64,
+    /// Statistics of one norm.
+    norm: u64,
+    /// What the MLP's first product gives: one map or two.
+    hidden: u64,
+}
+
+impl Rows {
+    fn of(model: &ModelSpec) -> Self {
+        let (d, inner) = (u64::from(model.head_size()), u64::from(model.inner()));
+        let (norm, hidden) = match model {
+            ModelSpec::Gpt2(_) => (2, inner),
+            ModelSpec::Llama(_) => (1, 2 * inner),
+        };
+        let (queries, kv) = (d * u64::from(model.heads()), 2 * d * u64::from(model.kv_heads()));
+        Self { width: u64::from(model.width()), queries, kv, inner, norm, hidden }
+    }
+
+    fn scratch(&self) -> u64 {
+        let Self { width, queries, kv, inner, .. } = *self;
+        width + (2 * inner).max(2 * queries + kv).max(2 * width + queries + kv)
+    }
+}
+
 /// f32 elements that one block keeps of one sample from forward to backward. A layer keeps its input, q, k, v, the attended
-/// values, the residual between, and the MLP's inner values before GELU (10 h a token), the softmax statistics of each head
-/// and those of two LayerNorms.
+/// values, the residual between, the MLP's inner values before its activation, the softmax statistics of each head and those
+/// of two norms.
 #[must_use]
 pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
-    let (s, h, a) = (u64::from(model.context()), u64::from(model.width()), u64::from(model.heads()));
-    match kind {
+    let rows = Rows::of(model);
+    let each = match kind {
         BlockKind::Embedding => 0,
-        BlockKind::Layer => (10 * h + a + 4) * s,
-        BlockKind::Head => s * h,
-    }
+        BlockKind::Layer => {
+            let heads = u64::from(model.heads());
+            2 * rows.width + 2 * rows.queries + rows.kv + rows.hidden + heads + 2 * rows.norm
+        }
+        BlockKind::Head => rows.width,
+    };
+    each * u64::from(model.context())
+}
+
+/// f32 elements of the rotary table that a stage with these blocks keeps beside its weights.
+#[must_use]
+pub fn rotary_elements(model: &ModelSpec, table: &ModelTable, blocks: &Range<u32>) -> u64 {
+    let turns = match model {
+        ModelSpec::Gpt2(_) => false,
+        ModelSpec::Llama(_) => {
+            table.blocks[blocks.start as usize..blocks.end as usize].iter().any(|block| block.kind == BlockKind::Layer)
+        }
+    };
+    if turns { u64::from(model.head_size()) * u64::from(model.context()) } else { 0 }
 }
 
 /// Rows of a micro-batch whose logits are there at once in training.
@@ -155,38 +206,36 @@ pub fn logit_rows(spec: &JobSpec) -> u64 {
 /// A seat's part of its node's bytes.
 #[must_use]
 pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeBytes {
-    let m = &spec.model;
-    let samples = u64::from(spec.train.micro_batch);
-    let (s, h, v) = (u64::from(m.context()), u64::from(m.width()), u64::from(m.vocab()));
+    let rows = Rows::of(&spec.model);
+    let tokens = u64::from(spec.train.micro_batch) * u64::from(spec.model.context());
     let blocks = &table.blocks[seat.blocks.start as usize..seat.blocks.end as usize];
     let mut differentiated: u64 = blocks.iter().map(|block| block.len).sum();
     let mut weights = differentiated;
     let head = seat.blocks.contains(&table.head().0);
-    if head {
-        let tied = table.tied().1.len();
-        differentiated += tied;
-        if !seat.blocks.contains(&table.embedding().0) {
-            weights += tied;
+    if let (true, Some((block, interval))) = (head, table.tied()) {
+        differentiated += interval.len();
+        if !seat.blocks.contains(&block.0) {
+            weights += interval.len();
         }
     }
     let open = u64::from(seat.lanes.max(1).next_power_of_two().trailing_zeros()) + 1;
     let kept: u64 = blocks.iter().map(|block| stash_elements(&spec.model, block.kind)).sum();
     let flying = u64::from(in_flight(seat.schedule, seat.stage, seat.stages, seat.micro_batches));
-    let activation = samples * s * h;
+    let vocab = u64::from(spec.model.vocab());
     let single = match spec.train.numerics.wire {
         Wire::Bf16 if seat.micro_batches > seat.lanes => {
-            let tied = if head { table.tied().1.len() } else { 0 };
+            let tied = table.tied().filter(|_| head).map_or(0, |(_, interval)| interval.len());
             blocks.iter().map(|block| block.len).max().unwrap_or(0).max(tied)
         }
         Wire::Bf16 | Wire::Fp32 => 0,
     };
     NodeBytes {
-        seat_weights: F32 * weights,
+        seat_weights: F32 * (weights + rotary_elements(&spec.model, table, &seat.blocks)),
         lane_sums: F32 * (differentiated * open + single),
-        stash: F32 * flying * samples * kept,
-        logits: if head { F32 * (logit_rows(spec) * v + samples * s * (h + 2)) } else { 0 },
-        scratch: F32 * 9 * activation,
-        transit: F32 * (4 * activation + weights),
+        stash: F32 * flying * u64::from(spec.train.micro_batch) * kept,
+        logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },
+        scratch: F32 * tokens * rows.scratch(),
+        transit: F32 * (4 * tokens * rows.width + weights),
         ..NodeBytes::default()
     }
 }

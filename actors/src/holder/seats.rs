@@ -104,7 +104,7 @@ impl HolderState {
         let lanes = plan.lanes[usize::from(seat.replica.0)].clone();
         let compute = &self.args.devices.compute;
         let (job, table, arena) = (Arc::clone(&self.args.job), Arc::clone(&self.table), compute.arena().clone());
-        let made = compute.run(move |_| StageModel::new(&arena, &job.spec, table, blocks, lanes)).await;
+        let made = compute.run(move |device| StageModel::new((device, &arena), &job.spec, table, blocks, lanes)).await;
         let cause = match made {
             Ok(Ok(model)) => return Some(Arc::new(SeatCore::new(model, cancel.clone()))),
             Ok(Err(error)) => crate::chain(&error),

@@ -250,6 +250,7 @@ impl StageState {
         let cause = chain(error);
         let trouble = match error {
             ModelError::Weights { .. }
+            | ModelError::Rotary { .. }
             | ModelError::Forward { .. }
             | ModelError::Loss { .. }
             | ModelError::Backward { .. } => Trouble::OverBudget { cause },

@@ -96,8 +96,9 @@ impl Bench {
         let arena = shoal_kernels::Arena::new(Tier::Device, 64 << 20, &Budget::new(64 << 20));
         let device = DeviceThread::start("seat-test", 1, arena).expect("a device");
         let blocks = plan.stages[usize::from(stage)].blocks.clone();
-        let model =
-            StageModel::new(device.arena(), &job.spec, Arc::clone(&table), blocks, 0..4).expect("there is room");
+        let (arena, spec, of) = (device.arena().clone(), job.spec.clone(), Arc::clone(&table));
+        let model = device.run(move |device| StageModel::new((device, &arena), &spec, of, blocks, 0..4)).await;
+        let model = model.expect("the device runs").expect("there is room");
         let cancel = Cancel::default();
         let core = Arc::new(SeatCore::new(model, cancel.clone()));
         let (tell, heard) = mpsc::unbounded_channel();

@@ -5,6 +5,8 @@ use std::path::Path;
 use super::*;
 use crate::spec::{InitSpec, LrShape, LrSpec, NumericsSpec, Wire};
 
+mod models;
+
 const MINIMAL: &str = "\
 [model]
 kind = \"gpt2\"
@@ -102,7 +104,7 @@ const REFUSED: [(&str, &str, &str); 27] = [
     ("[model]", "[modle]", "small.toml:1: `modle` is not a known key, did you mean `model`?"),
     ("layers = 2\n", "", "small.toml:1: `model.layers` is missing; allowed: a whole number from 1 to 1024"),
     ("[train]\nsteps = 200\n", "", "small.toml: `train.steps` is missing; allowed: a whole number from 0"),
-    ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml:2: `model.kind` is \"gpt3\"; allowed: \"gpt2\""),
+    ("kind = \"gpt2\"", "kind = \"gpt3\"", "small.toml:2: `model.kind` is \"gpt3\"; allowed: \"gpt2\" or \"llama\""),
     ("layers = 2", "layers = 0", "small.toml:3: `model.layers` is 0; allowed: a whole number from 1 to 1024"),
     ("layers = 2", "layers = -2", "small.toml:3: `model.layers` is -2; allowed: a whole number from 1 to 1024"),
     ("layers = 2", "layers = \"2\"", "small.toml:3: `model.layers` is \"2\"; allowed: a whole number from 1 to 1024"),

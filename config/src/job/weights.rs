@@ -81,7 +81,10 @@ fn beside(raw: &RawModel<'_>, there: ModelSpec) -> Result<ModelSpec, ConfigError
         if !is_below_one(dropout.value) {
             return Err(dropout.refuse(crate::limits::BELOW_ONE));
         }
-        model.set_dropout(dropout.value as f32);
+        match model.as_gpt2_mut() {
+            Some(model) => model.dropout = dropout.value as f32,
+            None => return Err(dropout.refuse("left out, because only kind = \"gpt2\" has it")),
+        }
     }
     Ok(model)
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum ModelSpec {
     /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention, tied head.
     Gpt2(Gpt2Spec),
+    /// Llama: pre-RMSNorm, rotary positions (half-split), SwiGLU, causal attention with grouped queries.
+    Llama(LlamaSpec),
 }
 
 /// Sizes of a GPT-2 network.
@@ -32,12 +34,81 @@ pub struct Gpt2Spec {
     pub init_range: f32,
 }
 
+/// Sizes of a Llama network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlamaSpec {
+    /// Transformer layers.
+    pub layers: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: u32,
+    /// Elements of a head, even; `heads x head_size`, a multiple of 16, need not be `width`.
+    pub head_size: u32,
+    /// Model width (hidden size), a multiple of 16.
+    pub width: u32,
+    /// Width inside the MLP (intermediate size), a multiple of 16.
+    pub inner: u32,
+    /// Tokens of one sample.
+    pub context: u32,
+    /// Distinct tokens: 256 for bytes.
+    pub vocab: u32,
+    /// RMSNorm epsilon.
+    pub norm_epsilon: f32,
+    /// Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers).
+    pub init_range: f32,
+    /// Rotary positions.
+    pub rope: RopeSpec,
+    /// The head multiplies by the token table instead of a table of its own.
+    pub tied_head: bool,
+    /// q, k, v and the attention's output projection have biases.
+    pub attention_bias: bool,
+    /// The MLP's three maps have biases.
+    pub mlp_bias: bool,
+}
+
+/// How fast pairs of a head turn with position (Su et al., "RoFormer").
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RopeSpec {
+    /// Pair i of a head of d elements turns by theta^(-2i/d) radians a position.
+    pub theta: f64,
+    /// What slows it for contexts longer than those of the first training.
+    pub scaling: RopeScaling,
+}
+
+/// How turns are slowed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All alike.
+    Linear {
+        /// Divides every turn, at least 1.
+        factor: f64,
+    },
+    /// As Llama 3.1 does: slow turns are divided, fast ones kept, those between mixed.
+    Llama3 {
+        /// Divides slow turns, at least 1.
+        factor: f64,
+        /// A turn is slow if the original context holds fewer of its periods.
+        low_frequency_factor: f64,
+        /// A turn is fast if the original context holds more of its periods; above the low one.
+        high_frequency_factor: f64,
+        /// Context of the first training.
+        original_context: u32,
+    },
+}
+
 impl ModelSpec {
     /// Transformer layers.
     #[must_use]
     pub fn layers(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.layers,
+            Self::Llama(m) => m.layers,
         }
     }
 
@@ -52,6 +123,7 @@ impl ModelSpec {
     pub fn heads(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.heads,
+            Self::Llama(m) => m.heads,
         }
     }
 
@@ -60,6 +132,7 @@ impl ModelSpec {
     pub fn kv_heads(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.heads,
+            Self::Llama(m) => m.kv_heads,
         }
     }
 
@@ -68,6 +141,7 @@ impl ModelSpec {
     pub fn head_size(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.width / m.heads,
+            Self::Llama(m) => m.head_size,
         }
     }
 
@@ -76,6 +150,7 @@ impl ModelSpec {
     pub fn width(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.width,
+            Self::Llama(m) => m.width,
         }
     }
 
@@ -84,6 +159,7 @@ impl ModelSpec {
     pub fn inner(&self) -> u32 {
         match self {
             Self::Gpt2(m) => 4 * m.width,
+            Self::Llama(m) => m.inner,
         }
     }
 
@@ -92,6 +168,7 @@ impl ModelSpec {
     pub fn context(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.context,
+            Self::Llama(m) => m.context,
         }
     }
 
@@ -100,14 +177,16 @@ impl ModelSpec {
     pub fn vocab(&self) -> u32 {
         match self {
             Self::Gpt2(m) => m.vocab,
+            Self::Llama(m) => m.vocab,
         }
     }
 
-    /// Dropout probability.
+    /// Dropout probability; a Llama drops nothing.
     #[must_use]
     pub fn dropout(&self) -> f32 {
         match self {
             Self::Gpt2(m) => m.dropout,
+            Self::Llama(_) => 0.0,
         }
     }
 
@@ -116,6 +195,7 @@ impl ModelSpec {
     pub fn norm_epsilon(&self) -> f32 {
         match self {
             Self::Gpt2(m) => m.layer_norm_epsilon,
+            Self::Llama(m) => m.norm_epsilon,
         }
     }
 
@@ -124,6 +204,7 @@ impl ModelSpec {
     pub fn init_range(&self) -> f32 {
         match self {
             Self::Gpt2(m) => m.init_range,
+            Self::Llama(m) => m.init_range,
         }
     }
 
@@ -132,6 +213,7 @@ impl ModelSpec {
     pub fn as_gpt2(&self) -> Option<&Gpt2Spec> {
         match self {
             Self::Gpt2(m) => Some(m),
+            Self::Llama(_) => None,
         }
     }
 
@@ -140,6 +222,16 @@ impl ModelSpec {
     pub fn as_gpt2_mut(&mut self) -> Option<&mut Gpt2Spec> {
         match self {
             Self::Gpt2(m) => Some(m),
+            Self::Llama(_) => None,
+        }
+    }
+
+    /// The sizes, to be changed, if it is a Llama.
+    #[must_use]
+    pub fn as_llama_mut(&mut self) -> Option<&mut LlamaSpec> {
+        match self {
+            Self::Llama(m) => Some(m),
+            Self::Gpt2(_) => None,
         }
     }
 }

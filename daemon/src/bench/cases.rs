@@ -261,7 +261,7 @@ fn embedding(s: Sizes) -> Case {
         let [wte, wpe, mut y] = buffers(device, arena, [vocab * width, s.positions * width, rows * width])?;
         let tokens = tokens(rows, vocab);
         Ok(Box::new(move |device| {
-            device.embedding(y.view_mut(), &tokens, (wte.view(), wpe.view()), s.positions, None);
+            device.embedding(y.view_mut(), &tokens, (wte.view(), Some(wpe.view())), s.positions, None);
         }))
     })
 }
@@ -274,7 +274,7 @@ fn embedding_backward(s: Sizes) -> Case {
         let [mut dwte, mut dwpe, dy] = buffers(device, arena, [vocab * width, s.positions * width, rows * width])?;
         let tokens = tokens(rows, vocab);
         Ok(Box::new(move |device| {
-            let tables = (dwte.view_mut(), dwpe.view_mut());
+            let tables = (dwte.view_mut(), Some(dwpe.view_mut()));
             device.embedding_backward(tables, dy.view(), &tokens, s.positions, Write::Overwrite);
         }))
     })

@@ -24,6 +24,13 @@ pub enum ModelError {
         #[source]
         source: FilesError,
     },
+    /// No room for the turns of positions.
+    #[error("no room for the table of rotary positions")]
+    Rotary {
+        /// Why.
+        #[source]
+        source: ArenaError,
+    },
     /// No room for what a forward pass makes.
     #[error("no room for the forward pass of {block}")]
     Forward {

@@ -13,6 +13,7 @@ pub mod init;
 pub mod llmc;
 #[cfg(test)]
 mod parity;
+mod rotary;
 pub mod solo;
 mod stage;
 mod sums;

@@ -100,7 +100,8 @@ fn stage(job: &Job, table: &ModelTable, device: &Device, arena: &Arena) -> Stage
     let lanes = job.spec.parallel.virtual_replicas;
     let blocks = table.blocks.len() as u32;
     let mut model =
-        StageModel::new(arena, &job.spec, std::sync::Arc::new(table.clone()), 0..blocks, 0..lanes).expect("room");
+        StageModel::new((device, arena), &job.spec, std::sync::Arc::new(table.clone()), 0..blocks, 0..lanes)
+            .expect("room");
     for (b, values) in golden_weights(job, table).iter().enumerate() {
         model.write_weights(device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
     }

@@ -46,7 +46,7 @@ impl Solo {
     pub fn new(device: &Device, arena: &Arena, job: &Job) -> Result<Self, ModelError> {
         let table = Arc::new(ModelTable::of(&job.spec.model));
         let (blocks, lanes) = (table.blocks.len() as u32, job.spec.parallel.virtual_replicas);
-        let model = StageModel::new(arena, &job.spec, Arc::clone(&table), 0..blocks, 0..lanes)?;
+        let model = StageModel::new((device, arena), &job.spec, Arc::clone(&table), 0..blocks, 0..lanes)?;
         let moments = table.blocks.iter().map(|block| {
             Moments::new(arena, block.len as usize).map_err(|source| ModelError::Weights { block: block.id, source })
         });
@@ -243,8 +243,7 @@ impl Moments {
 /// A block's gradient over all lanes, the head's part added to its own.
 fn gradient(model: &mut StageModel, device: &Device, table: &ModelTable, block: &BlockTable) -> Arc<Buffer> {
     let mut sum = whole(model, GradUnit { block: block.id, part: GradPart::Own });
-    let (tied, interval) = table.tied();
-    if block.id == tied {
+    if let Some((tied, interval)) = table.tied().filter(|(tied, _)| *tied == block.id) {
         let head = whole(model, GradUnit { block: tied, part: GradPart::TiedHead });
         let own = Arc::get_mut(&mut sum).expect("SO-3 (a sum that was taken is nobody else's)");
         device.add_into(own.view_mut().range(interval.range()), head.view());

@@ -10,7 +10,7 @@
 //!   stage's or not; so are gradients, see [`crate::sums`].
 //! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
 
-mod tokens;
+mod flow;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,25 +24,18 @@ use shoal_plan::ids::{self, BlockId};
 use shoal_plan::ledger::backward_seed;
 use shoal_plan::space::{GradPart, GradUnit, Interval};
 
-use tokens::checked;
-
 use crate::ModelError;
 use crate::block::embedding::Embedding;
 use crate::block::head::{Head, Scored};
 use crate::block::layer::{Layer, LayerStash};
 use crate::block::{Phase, Scope, Sizes};
+use crate::rotary;
 use crate::sums::{LaneSum, LaneSums};
 use crate::weights::Weights;
 use crate::wire::WireType;
 
-/// What a stage is fed with.
-#[derive(Clone, Debug)]
-pub enum Input<'a> {
-    /// First stage: tokens `[samples, context]`.
-    Tokens(&'a [u32]),
-    /// Later stages: the activation `[samples, context, width]` of the stage before.
-    Activation(Arc<Buffer>),
-}
+pub use flow::Input;
+use flow::{Flow, checked};
 
 /// How often a block was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +58,11 @@ pub struct StageModel {
     wire: WireType,
     blocks: Vec<Block>,
     weights: Weights,
+    /// Turns of positions, for layers that turn queries and keys by them.
+    rotary: Option<Buffer>,
     /// Each block's own contribution.
     own: Vec<LaneSums>,
-    /// The head's contribution to the token table.
+    /// A tied head's contribution to the token table.
     tied: Option<LaneSums>,
     flights: BTreeMap<ids::MicroBatch, Flight>,
     calls: Vec<BlockCalls>,
@@ -75,7 +70,7 @@ pub struct StageModel {
 
 enum Block {
     Embedding(Embedding),
-    Layer(Layer),
+    Layer(Box<Layer>),
     Head(Head),
 }
 
@@ -91,7 +86,7 @@ enum Kept {
     /// Embedding.
     Tokens(Vec<u32>),
     /// A layer.
-    Layer(LayerStash),
+    Layer(Box<LayerStash>),
     /// The head before the loss: its input.
     Input(Arc<Buffer>),
     /// The head after the loss.
@@ -107,7 +102,7 @@ impl StageModel {
     /// # Panics
     /// If `blocks` or `lanes` is empty or not part of the job.
     pub fn new(
-        arena: &Arena,
+        (device, arena): (&Device, &Arena),
         spec: &JobSpec,
         table: Arc<ModelTable>,
         blocks: Range<u32>,
@@ -121,13 +116,13 @@ impl StageModel {
         }
         let wire = WireType::of(spec);
         let sums = |b: u32| LaneSums::of_block(of, &table.blocks[b as usize], wire);
-        let tied = LaneSums::new(of, table.tied().1.len() as usize, wire);
+        let tied = table.tied().filter(|_| blocks.contains(&table.head().0));
         let block = |b: u32| {
             let block = table.block(BlockId(b));
             match block.kind {
                 BlockKind::Embedding => Block::Embedding(Embedding::of(block)),
-                BlockKind::Layer => Block::Layer(Layer::of(block)),
-                BlockKind::Head => Block::Head(Head::of(block, &table)),
+                BlockKind::Layer => Block::Layer(Box::new(Layer::of(block, &spec.model))),
+                BlockKind::Head => Block::Head(Head::of(block, &table, &spec.model)),
             }
         };
         Ok(Self {
@@ -137,8 +132,9 @@ impl StageModel {
             wire,
             blocks: blocks.clone().map(block).collect(),
             weights: Weights::new(arena, &table, blocks.clone())?,
+            rotary: rotary::table((device, arena), &spec.model, &table, &blocks)?,
             own: blocks.clone().map(sums).collect(),
-            tied: blocks.contains(&table.head().0).then_some(tied),
+            tied: tied.map(|(_, interval)| LaneSums::new(of, interval.len() as usize, wire)),
             flights: BTreeMap::new(),
             calls: blocks.map(|b| BlockCalls { block: BlockId(b), forward: 0, backward: 0 }).collect(),
             table,
@@ -196,16 +192,10 @@ impl StageModel {
         batch: &MicroBatch,
         input: Input<'_>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, wire, .. } = self;
+        let Self { arena, sizes, blocks, weights, rotary, flights, calls, wire, .. } = self;
         assert!(!flights.contains_key(&batch.index), "SM-6 (a micro-batch is in flight once): {}", batch.index);
-        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
-        let mut flow = match input {
-            Input::Tokens(tokens) => Flow::Tokens(checked(tokens, scope.rows(), sizes.vocab)?),
-            Input::Activation(x) => {
-                assert_eq!(x.len(), scope.rows() * sizes.width, "SM-7 (an activation has a row for every token)");
-                Flow::Rows(x)
-            }
-        };
+        let scope = Scope { device, arena, weights, rotary: rotary.as_ref(), sizes, samples: &batch.samples, phase };
+        let mut flow = Flow::of(input, &scope)?;
         let mut kept = Vec::with_capacity(blocks.len());
         let last = blocks.len() - 1;
         for (i, (block, calls)) in blocks.iter().zip(calls).enumerate() {
@@ -222,7 +212,7 @@ impl StageModel {
                 (Block::Layer(layer), Flow::Rows(x)) => {
                     let (mut y, stash) = layer.forward(&scope, x, tag).map_err(failed)?;
                     wire.round(device, y.view_mut());
-                    kept.extend(stash.map(Kept::Layer));
+                    kept.extend(stash.map(|stash| Kept::Layer(Box::new(stash))));
                     calls.forward += 1;
                     Flow::Rows(Arc::new(y))
                 }
@@ -256,21 +246,31 @@ impl StageModel {
     /// # Panics
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
     pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u32]) -> Result<LossSum, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, seed, tied, .. } = self;
+        let Self { arena, sizes, blocks, weights, rotary, flights, calls, seed, own, tied, .. } = self;
         let mut flight = flights.remove(&batch.index).expect("SM-2 (forward before loss)");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
             panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
         };
-        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
-        let targets = checked(targets, scope.rows(), sizes.vocab)?;
+        let scope = Scope {
+            device,
+            arena,
+            weights,
+            rotary: rotary.as_ref(),
+            sizes,
+            samples: &batch.samples,
+            phase: flight.phase,
+        };
+        let targets = checked(targets, &scope)?;
         let failed = |source| ModelError::Loss { source };
         let loss = match flight.phase {
             Phase::Evaluate => head.evaluate(&scope, &x, &targets).map_err(failed)?,
             Phase::Train { .. } => {
-                let tied = tied.as_mut().expect("SM-10 (a head's stage sums both parts)");
-                let mut into = tied.accumulator(device, arena, batch).map_err(failed)?;
+                let sums = tied.as_mut().or(own.last_mut()).expect("SM-10 (a stage sums what its blocks contribute)");
+                let mut into = sums.accumulator(device, arena, batch).map_err(failed)?;
                 let (loss, scored) = head.train(&scope, x, &targets, *seed, &mut into).map_err(failed)?;
-                tied.added(device, batch);
+                if let Some(tied) = tied {
+                    tied.added(device, batch);
+                }
                 flight.kept.push(Kept::Scored(scored));
                 flights.insert(batch.index, flight);
                 loss
@@ -290,12 +290,20 @@ impl StageModel {
     /// # Panics
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
     pub fn logits(&self, device: &Device, batch: &MicroBatch) -> Result<Buffer, ModelError> {
-        let Self { arena, weights, sizes, blocks, flights, .. } = self;
+        let Self { arena, weights, rotary, sizes, blocks, flights, .. } = self;
         let flight = flights.get(&batch.index).expect("SM-2 (forward before logits)");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.last()) else {
             panic!("SM-2 (the last stage has logits until the loss): {}", batch.index)
         };
-        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase: flight.phase };
+        let scope = Scope {
+            device,
+            arena,
+            weights,
+            rotary: rotary.as_ref(),
+            sizes,
+            samples: &batch.samples,
+            phase: flight.phase,
+        };
         head.predict(&scope, x).map_err(|source| ModelError::Loss { source })
     }
 
@@ -313,9 +321,9 @@ impl StageModel {
         batch: &MicroBatch,
         gradient: Option<Buffer>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, flights, calls, own, wire, .. } = self;
+        let Self { arena, sizes, blocks, weights, rotary, flights, calls, own, wire, .. } = self;
         let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
-        let scope = Scope { device, arena, weights, sizes, samples: &batch.samples, phase };
+        let scope = Scope { device, arena, weights, rotary: rotary.as_ref(), sizes, samples: &batch.samples, phase };
         let mut gradient = gradient;
         for (((block, kept), own), calls) in blocks.iter().zip(kept).zip(own).zip(calls).rev() {
             let failed = |source| ModelError::Backward { block: calls.block, source };
@@ -325,7 +333,7 @@ impl StageModel {
                     Some(head.backward(&scope, scored, &mut into).map_err(failed)?)
                 }
                 (Block::Layer(layer), Kept::Layer(stash), Some(mut flowing)) => {
-                    layer.backward(&scope, stash, &mut flowing, &mut into).map_err(failed)?;
+                    layer.backward(&scope, *stash, &mut flowing, &mut into).map_err(failed)?;
                     Some(flowing)
                 }
                 (Block::Embedding(embedding), Kept::Tokens(tokens), Some(flowing)) => {
@@ -384,13 +392,6 @@ impl StageModel {
     pub fn calls(&self) -> &[BlockCalls] {
         &self.calls
     }
-}
-
-/// What goes from block to block.
-enum Flow {
-    Tokens(Vec<u32>),
-    Rows(Arc<Buffer>),
-    Ended,
 }
 
 #[cfg(test)]

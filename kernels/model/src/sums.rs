@@ -12,6 +12,7 @@ use std::sync::Arc;
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Tag, ViewMut, Write};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::BlockTable;
+use shoal_plan::ids;
 use shoal_plan::lanes::{TreeNode, subtrees};
 
 use crate::wire::WireType;
@@ -35,13 +36,15 @@ pub(crate) struct LaneSums {
     open: Option<Buffer>,
     /// The gradient of a micro-batch that has to be rounded before it may be added.
     single: Option<Buffer>,
+    /// The micro-batch that is being added.
+    adding: Option<ids::MicroBatch>,
     closed: Vec<(TreeNode, Buffer)>,
 }
 
 impl LaneSums {
     /// Over `lanes` lanes of the job, of a contribution of `elements` elements.
     pub(crate) fn new(lanes: u32, elements: usize, wire: WireType) -> Self {
-        Self { lanes, elements, gaps: Vec::new(), wire, open: None, single: None, closed: Vec::new() }
+        Self { lanes, elements, gaps: Vec::new(), wire, open: None, single: None, adding: None, closed: Vec::new() }
     }
 
     /// Of a block's own contribution.
@@ -53,28 +56,36 @@ impl LaneSums {
         Self { gaps, ..Self::new(lanes, block.len as usize, wire) }
     }
 
-    /// Where a micro-batch's gradient goes, and whether it replaces or adds to what is there.
+    /// Where a micro-batch's gradient goes, and whether it replaces or adds to what is there. A micro-batch whose parts come one
+    /// after another asks for it each time.
     pub(crate) fn accumulator(
         &mut self,
         device: &Device,
         arena: &Arena,
         batch: &MicroBatch,
     ) -> Result<Accumulator<'_>, ArenaError> {
-        if batch.first_of_lane {
+        let again = self.adding.replace(batch.index) == Some(batch.index);
+        if batch.first_of_lane && !again {
             assert!(self.open.is_none(), "LS-1 (ascending): lane {} begins inside another", batch.lane);
-            let sum = self.open.insert(fresh(device, arena, self.elements, &self.gaps)?);
-            return Ok(Accumulator { sum, write: Write::Overwrite });
+            self.open = Some(fresh(device, arena, self.elements, &self.gaps)?);
         }
         let open = self.open.as_mut().expect("LS-1 (ascending): a lane begins with its first micro-batch");
-        if self.wire.is_rounded() {
-            let sum = self.single.insert(fresh(device, arena, self.elements, &self.gaps)?);
-            return Ok(Accumulator { sum, write: Write::Overwrite });
+        if batch.first_of_lane {
+            return Ok(Accumulator { sum: open, write: Write::Overwrite });
         }
-        Ok(Accumulator { sum: open, write: Write::Add })
+        if !self.wire.is_rounded() {
+            return Ok(Accumulator { sum: open, write: Write::Add });
+        }
+        let sum = match self.single.take().filter(|_| again) {
+            Some(single) => single,
+            None => fresh(device, arena, self.elements, &self.gaps)?,
+        };
+        Ok(Accumulator { sum: self.single.insert(sum), write: Write::Overwrite })
     }
 
     /// Called after a micro-batch was added: closes its lane if that was the last one of it.
     pub(crate) fn added(&mut self, device: &Device, batch: &MicroBatch) {
+        self.adding = None;
         let open = self.open.as_mut().expect("LS-1 (ascending): a lane that is added to has begun");
         match self.single.take() {
             None => self.wire.round(device, open.view_mut()),
@@ -117,7 +128,7 @@ impl LaneSums {
     }
 
     pub(crate) fn clear(&mut self) {
-        (self.open, self.single) = (None, None);
+        (self.open, self.single, self.adding) = (None, None, None);
         self.closed.clear();
     }
 

@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 
 use shoal_config::JobSpec;
-use shoal_config::spec::{Auto, Gpt2Spec, ParallelSpec, Validation};
+use shoal_config::spec::{Auto, Gpt2Spec, LlamaSpec, ModelSpec, ParallelSpec, Validation};
 use shoal_exact::philox::philox;
 use shoal_kernels::{Arena, Budget, Device, Tier};
 use shoal_plan::blocks::ModelTable;
@@ -22,6 +22,28 @@ pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32,
     train.optimizer.beta2 = 0.95;
     spec.parallel = ParallelSpec { pipeline: Auto::Auto, data: Auto::Auto, virtual_replicas: 4, ..spec.parallel };
     spec
+}
+
+/// A Llama: layers, heads, kv heads, elements of a head, width, inner, context, vocabulary.
+pub(crate) fn llama(sizes: [u32; 8], biases: bool, tied_head: bool) -> ModelSpec {
+    let [layers, heads, kv_heads, head_size, width, inner, context, vocab] = sizes;
+    let mut model = shoal_config::preset("llama-tiny", "/".as_ref()).expect("a preset").model;
+    let llama = model.as_llama_mut().expect("a Llama");
+    *llama = LlamaSpec {
+        layers,
+        heads,
+        kv_heads,
+        head_size,
+        width,
+        inner,
+        context,
+        vocab,
+        tied_head,
+        attention_bias: biases,
+        mlp_bias: biases,
+        ..llama.clone()
+    };
+    model
 }
 
 /// A job with data facts that give it plenty of windows.

@@ -22,7 +22,7 @@ impl CpuDevice {
         &self,
         y: &mut [f32],
         tokens: &[u32],
-        (wte, wpe): (&[f32], &[f32]),
+        (wte, wpe): (&[f32], Option<&[f32]>),
         positions: usize,
         dropout: Option<&Dropout<'_>>,
     ) {
@@ -32,7 +32,9 @@ impl CpuDevice {
         }
         let width = y.len() / rows;
         assert!(
-            y.len() == rows * width && rows.is_multiple_of(positions) && wpe.len() >= positions * width,
+            y.len() == rows * width
+                && rows.is_multiple_of(positions)
+                && wpe.is_none_or(|wpe| wpe.len() >= positions * width),
             "KN-1 (shapes): embedding of {rows} tokens"
         );
         let y = Parts::of(y);
@@ -43,8 +45,11 @@ impl CpuDevice {
                 assert!((token + 1) * width <= wte.len(), "KN-5 (tokens are in the vocabulary): token {token}");
                 // SAFETY: rows are disjoint.
                 let y = unsafe { y.part(row * width..(row + 1) * width) };
-                let (a, b) = (&wte[token * width..(token + 1) * width], &wpe[position * width..(position + 1) * width]);
-                row_sum(self.class, y, a, b);
+                let a = &wte[token * width..(token + 1) * width];
+                match wpe {
+                    Some(wpe) => row_sum(self.class, y, a, &wpe[position * width..(position + 1) * width]),
+                    None => y.copy_from_slice(a),
+                }
                 if let Some(dropout) = dropout {
                     mask(self.class, y, Stream::of(dropout, sample), (position * width) as u64);
                 }
@@ -54,7 +59,7 @@ impl CpuDevice {
 
     pub(crate) fn embedding_backward(
         &self,
-        (dwte, dwpe): (&mut [f32], &mut [f32]),
+        (dwte, dwpe): (&mut [f32], Option<&mut [f32]>),
         dy: &[f32],
         tokens: &[u32],
         positions: usize,
@@ -64,14 +69,15 @@ impl CpuDevice {
         assert!(rows > 0 && rows.is_multiple_of(positions), "KN-1 (shapes): embedding gradient of {rows} tokens");
         let width = dy.len() / rows;
         assert!(
-            dy.len() == rows * width && dwte.len().is_multiple_of(width) && dwpe.len() >= positions * width,
+            dy.len() == rows * width
+                && dwte.len().is_multiple_of(width)
+                && dwpe.as_ref().is_none_or(|dwpe| dwpe.len() >= positions * width),
             "KN-1 (shapes): embedding gradient of {rows} tokens"
         );
         let vocab = dwte.len() / width;
         let mut scratch = self.shared_scratch();
         let order = sorted(scratch.view_mut().into_host(), tokens);
-        let position_rows = dwpe.len() / width;
-        let (dwte, dwpe) = (Parts::of(dwte), Parts::of(dwpe));
+        let dwte = Parts::of(dwte);
         // Rows of the token table: each is summed over its tokens in ascending row order.
         self.pool.divide(vocab, 1, |run| {
             let mut next = order.partition_point(|&entry| ((entry >> 32) as usize) < run.start);
@@ -84,6 +90,9 @@ impl CpuDevice {
                 next = end;
             }
         });
+        let Some(dwpe) = dwpe else { return };
+        let position_rows = dwpe.len() / width;
+        let dwpe = Parts::of(dwpe);
         self.pool.divide(position_rows, 1, |run| {
             for position in run {
                 // SAFETY: table rows are disjoint.

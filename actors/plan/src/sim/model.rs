@@ -38,7 +38,7 @@ pub(super) struct Arithmetic {
     first: Vec<usize>,
     /// Start of each atom within its block.
     starts: Vec<u64>,
-    /// Atoms of the token table.
+    /// Atoms of the token table, if the head shares it.
     tied: std::ops::Range<usize>,
     /// Whether an attempt at a step enters its gradients, so that two attempts can be told apart. Real arithmetic gives the
     /// same bits again.
@@ -64,8 +64,9 @@ impl Arithmetic {
         }
         first.push(starts.len());
         let mut all = Self { job, table, first, starts, tied: 0..0, salted, bad };
-        let (block, interval) = all.table.tied();
-        all.tied = all.atoms(block, interval);
+        if let Some((block, interval)) = all.table.tied() {
+            all.tied = all.atoms(block, interval);
+        }
         all
     }
 

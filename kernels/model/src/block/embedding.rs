@@ -1,9 +1,9 @@
-//! Token and position embedding.
+//! Token embedding, with learned positions or without.
 
 use std::ops::Range;
 
 use shoal_kernels::{ArenaError, Buffer, DropoutSite, Tag};
-use shoal_plan::blocks::BlockTable;
+use shoal_plan::blocks::{BlockTable, TOKEN_TABLE};
 use shoal_plan::ids::BlockId;
 
 use super::{Scope, range};
@@ -14,25 +14,26 @@ use crate::sums::Accumulator;
 pub(crate) struct Embedding {
     block: BlockId,
     wte: Range<usize>,
-    wpe: Range<usize>,
+    wpe: Option<Range<usize>>,
 }
 
 impl Embedding {
     pub(crate) fn of(table: &BlockTable) -> Self {
-        Self { block: table.id, wte: range(table, "wte"), wpe: range(table, "wpe") }
+        let wpe = table.param("wpe").map(|param| param.interval.range());
+        Self { block: table.id, wte: range(table, TOKEN_TABLE), wpe }
     }
 
     /// `[rows, width]` from the tokens of each row.
     pub(crate) fn forward(&self, scope: &Scope<'_>, tokens: &[u32], tag: Tag) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(tag, scope.sizes.width)?;
-        let tables =
-            (scope.weights.view(self.block, self.wte.clone()), scope.weights.view(self.block, self.wpe.clone()));
+        let wte = scope.weights.view(self.block, self.wte.clone());
+        let wpe = self.wpe.as_ref().map(|wpe| scope.weights.view(self.block, wpe.clone()));
         let dropout = scope.dropout(self.block, DropoutSite::Embedding);
-        scope.device.embedding(y.view_mut(), tokens, tables, scope.sizes.context, dropout.as_ref());
+        scope.device.embedding(y.view_mut(), tokens, (wte, wpe), scope.sizes.context, dropout.as_ref());
         Ok(y)
     }
 
-    /// Adds the lookup's part of both tables' gradient.
+    /// Adds the lookup's part of the tables' gradient.
     pub(crate) fn backward(
         &self,
         scope: &Scope<'_>,
@@ -49,7 +50,13 @@ impl Embedding {
             }
             None => dy,
         };
-        let parts = into.two_parts(self.wte.clone(), self.wpe.clone());
+        let parts = match &self.wpe {
+            Some(wpe) => {
+                let (dwte, dwpe) = into.two_parts(self.wte.clone(), wpe.clone());
+                (dwte, Some(dwpe))
+            }
+            None => (into.part(self.wte.clone()), None),
+        };
         scope.device.embedding_backward(parts, dy.view(), tokens, scope.sizes.context, write);
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Final LayerNorm, the product with the token table, and the loss.
+//! The last norm, the product with the token table or one of the head's own, and the loss.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use shoal_config::spec::ModelSpec;
 use shoal_kernels::{ArenaError, Buffer, Layout, Linear, LossSum, SLICE, Tag, View, ViewMut, Write};
 use shoal_plan::blocks::{BlockTable, ModelTable};
 use shoal_plan::ids::BlockId;
@@ -19,31 +20,38 @@ const _: () = assert!(TILE == SLICE, "tiles are slices of the contraction over r
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     block: BlockId,
-    ln_f: Norm,
-    /// The token table, in the embedding's block.
-    wte: (BlockId, Range<usize>),
+    norm_f: Norm,
+    /// The table it multiplies by: the embedding's, or its own.
+    table: (BlockId, Range<usize>),
+    /// Where the table's gradient lies: a tied one has an accumulator for itself.
+    dtable: Range<usize>,
 }
 
 /// A micro-batch whose loss is known, with all that the head's own backward pass still needs.
 pub(crate) struct Scored {
     /// `[rows, width]`, the head's input.
     x: Arc<Buffer>,
-    /// `[rows, 2]`
-    ln_f: Buffer,
+    /// `[rows, statistics]`
+    norm_f: Buffer,
     /// `[rows, width]`, the gradient of the normalised input.
     dnormed: Buffer,
 }
 
 impl Head {
-    pub(crate) fn of(table: &BlockTable, model: &ModelTable) -> Self {
-        let (block, wte) = model.tied();
-        Self { block: table.id, ln_f: Norm::of(table, "ln_f"), wte: (block, wte.range()) }
+    pub(crate) fn of(block: &BlockTable, table: &ModelTable, model: &ModelSpec) -> Self {
+        let name = match model {
+            ModelSpec::Gpt2(_) => "ln_f",
+            ModelSpec::Llama(_) => "norm_f",
+        };
+        let (home, place) = table.head_table();
+        let dtable = if home == block.id { place.range() } else { 0..place.range().len() };
+        Self { block: block.id, norm_f: Norm::of(block, model, name), table: (home, place.range()), dtable }
     }
 
     /// The summed loss of a micro-batch.
     pub(crate) fn evaluate(&self, scope: &Scope<'_>, x: &Buffer, targets: &[u32]) -> Result<LossSum, ArenaError> {
-        let mut ln_f = scope.per_row(Tag::Temporary, 2)?;
-        let normed = self.ln_f.forward(scope, self.block, x, &mut ln_f)?;
+        let mut norm_f = scope.per_row(Tag::Temporary, self.norm_f.statistics())?;
+        let normed = self.norm_f.forward(scope, self.block, x, &mut norm_f)?;
         let mut total = LossSum::ZERO;
         self.each_tile(scope, TILE, |rows, logits, shape| {
             self.logits(scope, logits.view_mut(), normed.view().range(elements_of(&rows, shape.inputs)), shape);
@@ -53,7 +61,7 @@ impl Head {
     }
 
     /// The summed loss of a micro-batch, and the gradient of the mean of it times `seed` as far back as the normalised input; adds
-    /// the token table's gradient to `tied`. The logits are never there as a whole: a tile of rows goes from the product to the
+    /// the table's gradient to `into`. The logits are never there as a whole: a tile of rows goes from the product to the
     /// loss, to both gradients, and makes room for the next.
     ///
     /// Tiles are slices of the contraction that makes the table's gradient, so that they change no bit. Where that gradient is
@@ -64,14 +72,13 @@ impl Head {
         x: Arc<Buffer>,
         targets: &[u32],
         seed: f32,
-        tied: &mut Accumulator<'_>,
+        into: &mut Accumulator<'_>,
     ) -> Result<(LossSum, Scored), ArenaError> {
         let device = scope.device;
-        let mut ln_f = scope.per_row(Tag::Stash, 2)?;
-        let normed = self.ln_f.forward(scope, self.block, &x, &mut ln_f)?;
+        let mut norm_f = scope.per_row(Tag::Stash, self.norm_f.statistics())?;
+        let normed = self.norm_f.forward(scope, self.block, &x, &mut norm_f)?;
         let mut dnormed = scope.per_row(Tag::Stash, scope.sizes.width)?;
-        let table = 0..self.wte.1.len();
-        let (tile, mut write) = match tied.write {
+        let (tile, mut write) = match into.write {
             Write::Overwrite => (TILE, Write::Overwrite),
             Write::Add => (scope.rows(), Write::Add),
         };
@@ -81,12 +88,12 @@ impl Head {
             let normed = normed.view().range(inputs.clone());
             self.logits(scope, logits.view_mut(), normed, shape);
             total.merge(&device.cross_entropy(logits.view_mut(), &targets[rows], seed));
-            device.linear_weight_gradient(tied.part(table.clone()), logits.view(), normed, shape, write);
+            device.linear_weight_gradient(into.part(self.dtable.clone()), logits.view(), normed, shape, write);
             write = Write::Add;
-            let wte = scope.weights.view(self.wte.0, self.wte.1.clone());
-            device.linear_input_gradient(dnormed.view_mut().range(inputs), logits.view(), wte, shape);
+            let table = scope.weights.view(self.table.0, self.table.1.clone());
+            device.linear_input_gradient(dnormed.view_mut().range(inputs), logits.view(), table, shape);
         })?;
-        Ok((total, Scored { x, ln_f, dnormed }))
+        Ok((total, Scored { x, norm_f, dnormed }))
     }
 
     /// Calls `body(rows, room for their logits, their shape)` for at most `tile` rows at a time.
@@ -107,14 +114,14 @@ impl Head {
     }
 
     fn logits(&self, scope: &Scope<'_>, logits: ViewMut<'_>, normed: View<'_>, shape: Linear) {
-        let wte = scope.weights.view(self.wte.0, self.wte.1.clone());
-        scope.device.linear(logits, normed, wte, None, shape);
+        let table = scope.weights.view(self.table.0, self.table.1.clone());
+        scope.device.linear(logits, normed, table, None, shape);
     }
 
     /// Logits alone, `[rows, vocab]`.
     pub(crate) fn predict(&self, scope: &Scope<'_>, x: &Buffer) -> Result<Buffer, ArenaError> {
-        let mut ln_f = scope.per_row(Tag::Temporary, 2)?;
-        let normed = self.ln_f.forward(scope, self.block, x, &mut ln_f)?;
+        let mut norm_f = scope.per_row(Tag::Temporary, self.norm_f.statistics())?;
+        let normed = self.norm_f.forward(scope, self.block, x, &mut norm_f)?;
         let mut all = scope.per_row(Tag::Temporary, scope.sizes.vocab)?;
         let (rows, inputs, outputs) = (scope.rows(), scope.sizes.width, scope.sizes.vocab);
         let shape = Linear { rows, inputs, outputs, layout: Layout::OutIn };
@@ -122,16 +129,16 @@ impl Head {
         Ok(all)
     }
 
-    /// The gradient of the input; adds the LayerNorm's gradient to `own`.
+    /// The gradient of the input; adds the norm's gradient to `own`.
     pub(crate) fn backward(
         &self,
         scope: &Scope<'_>,
         scored: Scored,
         own: &mut Accumulator<'_>,
     ) -> Result<Buffer, ArenaError> {
-        let Scored { x, ln_f, dnormed } = scored;
+        let Scored { x, norm_f, dnormed } = scored;
         let mut dx = scope.per_row(Tag::Activation, scope.sizes.width)?;
-        self.ln_f.backward(scope, self.block, (&mut dx, Write::Overwrite), &dnormed, (&x, &ln_f), own);
+        self.norm_f.backward(scope, self.block, (&mut dx, Write::Overwrite), &dnormed, (&x, &norm_f), own);
         Ok(dx)
     }
 }

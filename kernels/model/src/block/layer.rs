@@ -1,80 +1,81 @@
-//! One transformer layer, pre-LayerNorm:
+//! One transformer layer, its norms first; of a Llama, queries and keys are turned by their positions:
 //!
 //! ```text
-//! x ─ ln_1 ─ qkv ─ attention ─ proj ─ dropout ─(+ x)─ middle ─ ln_2 ─ fc ─ gelu ─ proj ─ dropout ─(+ middle)─ y
+//! x ─ norm ─ qkv (─ rope) ─ attention ─ proj ─ dropout ─(+ x)─ middle ─ norm ─ hidden ─ activation ─ proj ─ dropout ─(+ middle)─ y
 //! ```
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use shoal_kernels::{ArenaError, Attention, Buffer, DropoutSite, Layout, Linear, Tag, Write};
+use shoal_config::spec::ModelSpec;
+use shoal_kernels::{ArenaError, Attention, Buffer, DropoutSite, Layout, Tag, Write};
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
 
-use super::{Norm, Phase, Scope, range};
+use super::map::Map;
+use super::{Norm, Phase, Scope};
 use crate::sums::Accumulator;
 
 /// Where its parameters lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Layer {
     block: BlockId,
-    ln_1: Norm,
-    /// q and kv together: their rows are neighbours, so one product serves both.
+    norm_1: Norm,
+    /// q and kv together.
     qkv: Map,
     attention_proj: Map,
-    ln_2: Norm,
-    fc: Map,
+    norm_2: Norm,
+    /// Into the MLP: of SwiGLU, gate and up together.
+    hidden: Map,
+    activation: Activation,
     mlp_proj: Map,
 }
 
-/// One linear map with bias.
-#[derive(Clone, Debug)]
-struct Map {
-    weight: Range<usize>,
-    bias: Range<usize>,
-    layout: Layout,
+/// What is done inside the MLP.
+#[derive(Clone, Copy, Debug)]
+enum Activation {
+    /// `gelu(hidden)`, the tanh form.
+    Gelu,
+    /// `silu(gate) up`; hidden is both.
+    SwiGlu,
 }
 
-/// What a layer keeps for its backward pass: `10 width + heads + 4` elements a token, its input included.
+/// What a layer keeps for its backward pass, its input included; `shoal_plan::memory` has the formula.
 pub(crate) struct LayerStash {
     /// `[rows, width]`, the layer's input.
     x: Arc<Buffer>,
-    /// `[rows, 2]`
-    ln_1: Buffer,
-    /// `[rows, 3 width]`
+    /// `[rows, statistics]`
+    norm_1: Buffer,
+    /// `[rows, queries + keys + values]`, turned.
     qkv: Buffer,
-    /// `[rows, width]`
+    /// `[rows, queries]`
     attended: Buffer,
     /// `[samples, heads, context]`
     statistics: Buffer,
     /// `[rows, width]`
     middle: Buffer,
-    /// `[rows, 2]`
-    ln_2: Buffer,
-    /// `[rows, 4 width]`, before the activation, which is computed again.
+    /// `[rows, statistics]`
+    norm_2: Buffer,
+    /// `[rows, inner]`, or twice that of SwiGLU, before the activation, which is computed again.
     hidden: Buffer,
 }
 
 impl Layer {
-    pub(crate) fn of(table: &BlockTable) -> Self {
-        let map = |name: &str, layout| Map {
-            weight: range(table, &format!("{name}.weight")),
-            bias: range(table, &format!("{name}.bias")),
-            layout,
+    pub(crate) fn of(table: &BlockTable, model: &ModelSpec) -> Self {
+        let map = |names: &[&str], layout| Map::of(table, names, layout);
+        let (norms, hidden, activation, mlp_proj) = match model {
+            ModelSpec::Gpt2(_) => (["ln_1", "ln_2"], &["mlp.fc"][..], Activation::Gelu, "mlp.proj"),
+            ModelSpec::Llama(_) => (["norm_1", "norm_2"], &["mlp.gate", "mlp.up"][..], Activation::SwiGlu, "mlp.down"),
         };
-        let (q, kv) = (map("attn.q", Layout::OutIn), map("attn.kv", Layout::OutIn));
-        assert!(
-            q.weight.end == kv.weight.start && q.bias.end == kv.bias.start,
-            "LA-1 (q and kv are neighbours): one product serves both"
-        );
+        let [norm_1, norm_2] = norms.map(|name| Norm::of(table, model, name));
         Self {
             block: table.id,
-            ln_1: Norm::of(table, "ln_1"),
-            qkv: Map { weight: q.weight.start..kv.weight.end, bias: q.bias.start..kv.bias.end, layout: Layout::OutIn },
-            attention_proj: map("attn.proj", Layout::InOut),
-            ln_2: Norm::of(table, "ln_2"),
-            fc: map("mlp.fc", Layout::OutIn),
-            mlp_proj: map("mlp.proj", Layout::InOut),
+            norm_1,
+            qkv: map(&["attn.q", "attn.kv"], Layout::OutIn),
+            attention_proj: map(&["attn.proj"], Layout::InOut),
+            norm_2,
+            hidden: map(hidden, Layout::OutIn),
+            activation,
+            mlp_proj: map(&[mlp_proj], Layout::InOut),
         }
     }
 
@@ -85,37 +86,43 @@ impl Layer {
         x: Arc<Buffer>,
         tag: Tag,
     ) -> Result<(Buffer, Option<LayerStash>), ArenaError> {
-        let (width, kept, device) = (scope.sizes.width, scope.kept(), scope.device);
-        let mut ln_1 = scope.per_row(kept, 2)?;
-        let qkv = {
-            let normed = self.ln_1.forward(scope, self.block, &x, &mut ln_1)?;
-            self.map(scope, &self.qkv, &normed, kept)?
+        let (kept, device) = (scope.kept(), scope.device);
+        let mut norm_1 = scope.per_row(kept, self.norm_1.statistics())?;
+        let mut qkv = {
+            let normed = self.norm_1.forward(scope, self.block, &x, &mut norm_1)?;
+            self.qkv.forward(scope, self.block, &normed, kept)?
         };
         let shape = attention(scope);
-        let mut attended = scope.per_row(kept, width)?;
+        if let Some(table) = scope.rotary {
+            device.rope(qkv.view_mut(), table.view(), shape);
+        }
+        let mut attended = scope.per_row(kept, shape.width())?;
         let mut statistics = scope.arena.alloc(kept, shape.statistics())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
         device.attention(attended.view_mut(), statistics.view_mut(), qkv.view(), shape, dropout.as_ref());
 
-        let mut middle = self.map(scope, &self.attention_proj, &attended, kept)?;
+        let mut middle = self.attention_proj.forward(scope, self.block, &attended, kept)?;
         let dropout = scope.dropout(self.block, DropoutSite::AttentionOutput);
         device.add_residual(middle.view_mut(), x.view(), dropout.as_ref());
 
-        let mut ln_2 = scope.per_row(kept, 2)?;
+        let mut norm_2 = scope.per_row(kept, self.norm_2.statistics())?;
         let hidden = {
-            let normed = self.ln_2.forward(scope, self.block, &middle, &mut ln_2)?;
-            self.map(scope, &self.fc, &normed, kept)?
+            let normed = self.norm_2.forward(scope, self.block, &middle, &mut norm_2)?;
+            self.hidden.forward(scope, self.block, &normed, kept)?
         };
         let mut y = {
-            let mut activated = scope.per_row(Tag::Temporary, 4 * width)?;
-            device.gelu(activated.view_mut(), hidden.view());
-            self.map(scope, &self.mlp_proj, &activated, tag)?
+            let mut activated = scope.per_row(Tag::Temporary, scope.sizes.inner)?;
+            match self.activation {
+                Activation::Gelu => device.gelu(activated.view_mut(), hidden.view()),
+                Activation::SwiGlu => device.swiglu(activated.view_mut(), hidden.view(), scope.sizes.inner),
+            }
+            self.mlp_proj.forward(scope, self.block, &activated, tag)?
         };
         let dropout = scope.dropout(self.block, DropoutSite::MlpOutput);
         device.add_residual(y.view_mut(), middle.view(), dropout.as_ref());
 
         let stash = match scope.phase {
-            Phase::Train { .. } => Some(LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, hidden }),
+            Phase::Train { .. } => Some(LayerStash { x, norm_1, qkv, attended, statistics, middle, norm_2, hidden }),
             Phase::Evaluate => None,
         };
         Ok((y, stash))
@@ -129,58 +136,74 @@ impl Layer {
         gradient: &mut Buffer,
         into: &mut Accumulator<'_>,
     ) -> Result<(), ArenaError> {
-        let LayerStash { x, ln_1, qkv, attended, statistics, middle, ln_2, mut hidden } = stash;
+        let LayerStash { x, norm_1, qkv, attended, statistics, middle, norm_2, hidden } = stash;
         let device = scope.device;
 
-        let mut dhidden = {
-            let mut activated = scope.per_row(Tag::Temporary, 4 * scope.sizes.width)?;
-            device.gelu_with_slope(activated.view_mut(), hidden.view_mut());
-            self.branch_backward(scope, &self.mlp_proj, DropoutSite::MlpOutput, gradient, &activated, into)?
-        };
-        device.multiply_into(dhidden.view_mut(), hidden.view());
-        drop(hidden);
-        self.norm_and_map_backward(scope, (&self.ln_2, &self.fc), (&middle, ln_2), dhidden, gradient, into)?;
+        let dhidden = self.mlp_backward(scope, hidden, gradient, into)?;
+        self.norm_and_map_backward(scope, (&self.norm_2, &self.hidden), (&middle, norm_2), dhidden, gradient, into)?;
         drop(middle);
 
-        let dattended =
-            self.branch_backward(scope, &self.attention_proj, DropoutSite::AttentionOutput, gradient, &attended, into)?;
-        let mut dqkv = scope.per_row(Tag::Temporary, 3 * scope.sizes.width)?;
+        let dattended = {
+            let undone = self.undropped(scope, DropoutSite::AttentionOutput, gradient)?;
+            let dy = undone.as_ref().unwrap_or(gradient);
+            self.attention_proj.weight_gradient(scope, dy, &attended, into);
+            self.attention_proj.input_gradient(scope, self.block, dy)?
+        };
+        let shape = attention(scope);
+        let mut dqkv = scope.per_row(Tag::Temporary, shape.packed())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
         device.attention_backward(
             dqkv.view_mut(),
             dattended.view(),
             (attended.view(), statistics.view(), qkv.view()),
-            attention(scope),
+            shape,
             dropout.as_ref(),
         );
         drop((dattended, attended, statistics, qkv));
-        self.norm_and_map_backward(scope, (&self.ln_1, &self.qkv), (&x, ln_1), dqkv, gradient, into)?;
-        Ok(())
+        if let Some(table) = scope.rotary {
+            device.rope_backward(dqkv.view_mut(), table.view(), shape);
+        }
+        self.norm_and_map_backward(scope, (&self.norm_1, &self.qkv), (&x, norm_1), dqkv, gradient, into)
     }
 
-    /// Backward of `proj` and the dropout behind it: the gradient of the projection's input.
-    fn branch_backward(
+    /// Backward of the MLP from its output to what its first product gave, whose gradient it returns.
+    fn mlp_backward(
         &self,
         scope: &Scope<'_>,
-        proj: &Map,
-        site: DropoutSite,
+        mut hidden: Buffer,
         gradient: &Buffer,
-        input: &Buffer,
         into: &mut Accumulator<'_>,
     ) -> Result<Buffer, ArenaError> {
-        let undone = match scope.dropout(self.block, site) {
-            Some(dropout) => {
-                let mut undone = scope.per_row(Tag::Temporary, scope.sizes.width)?;
-                scope.device.dropout(undone.view_mut(), gradient.view(), &dropout);
-                Some(undone)
+        let (device, inner) = (scope.device, scope.sizes.inner);
+        let undone = self.undropped(scope, DropoutSite::MlpOutput, gradient)?;
+        let dy = undone.as_ref().unwrap_or(gradient);
+        let mut dactivated = self.mlp_proj.input_gradient(scope, self.block, dy)?;
+        let mut activated = scope.per_row(Tag::Temporary, inner)?;
+        let dhidden = match self.activation {
+            Activation::Gelu => {
+                device.gelu_with_slope(activated.view_mut(), hidden.view_mut());
+                device.multiply_into(dactivated.view_mut(), hidden.view());
+                dactivated
             }
-            None => None,
+            Activation::SwiGlu => {
+                device.swiglu_backward(activated.view_mut(), hidden.view_mut(), dactivated.view(), inner);
+                hidden
+            }
         };
-        self.map_backward(scope, proj, undone.as_ref().unwrap_or(gradient), input, into)
+        self.mlp_proj.weight_gradient(scope, dy, &activated, into);
+        Ok(dhidden)
     }
 
-    /// Backward of a LayerNorm and the map behind it; the LayerNorm's input gradient is added to `gradient`, where the
-    /// residual's already is.
+    /// The gradient before a dropout, if the site drops anything.
+    fn undropped(&self, scope: &Scope<'_>, site: DropoutSite, gradient: &Buffer) -> Result<Option<Buffer>, ArenaError> {
+        let Some(dropout) = scope.dropout(self.block, site) else { return Ok(None) };
+        let mut undone = scope.per_row(Tag::Temporary, scope.sizes.width)?;
+        scope.device.dropout(undone.view_mut(), gradient.view(), &dropout);
+        Ok(Some(undone))
+    }
+
+    /// Backward of a norm and the map behind it; the norm's input gradient is added to `gradient`, where the residual's already
+    /// is.
     fn norm_and_map_backward(
         &self,
         scope: &Scope<'_>,
@@ -192,44 +215,12 @@ impl Layer {
     ) -> Result<(), ArenaError> {
         let dnormed = {
             let normed = norm.forward(scope, self.block, x, &mut stats)?;
-            self.map_backward(scope, map, &dy, &normed, into)?
+            map.weight_gradient(scope, &dy, &normed, into);
+            map.input_gradient(scope, self.block, &dy)?
         };
         drop(dy);
         norm.backward(scope, self.block, (gradient, Write::Add), &dnormed, (x, &stats), into);
         Ok(())
-    }
-
-    fn map(&self, scope: &Scope<'_>, map: &Map, x: &Buffer, tag: Tag) -> Result<Buffer, ArenaError> {
-        let mut y = scope.per_row(tag, map.bias.len())?;
-        let weight = scope.weights.view(self.block, map.weight.clone());
-        let bias = scope.weights.view(self.block, map.bias.clone());
-        scope.device.linear(y.view_mut(), x.view(), weight, Some(bias), map.shape(scope));
-        Ok(y)
-    }
-
-    /// Adds the gradients of weight and bias; gives the gradient of the input.
-    fn map_backward(
-        &self,
-        scope: &Scope<'_>,
-        map: &Map,
-        dy: &Buffer,
-        x: &Buffer,
-        into: &mut Accumulator<'_>,
-    ) -> Result<Buffer, ArenaError> {
-        let (shape, write) = (map.shape(scope), into.write);
-        scope.device.linear_weight_gradient(into.part(map.weight.clone()), dy.view(), x.view(), shape, write);
-        scope.device.bias_gradient(into.part(map.bias.clone()), dy.view(), write);
-        let mut dx = scope.per_row(Tag::Temporary, shape.inputs)?;
-        let weight = scope.weights.view(self.block, map.weight.clone());
-        scope.device.linear_input_gradient(dx.view_mut(), dy.view(), weight, shape);
-        Ok(dx)
-    }
-}
-
-impl Map {
-    fn shape(&self, scope: &Scope<'_>) -> Linear {
-        let outputs = self.bias.len();
-        Linear { rows: scope.rows(), inputs: self.weight.len() / outputs, outputs, layout: self.layout }
     }
 }
 
@@ -239,7 +230,7 @@ fn attention(scope: &Scope<'_>) -> Attention {
         samples: scope.samples.len(),
         positions: sizes.context,
         heads: sizes.heads,
-        kv_heads: sizes.heads,
-        size: sizes.width / sizes.heads,
+        kv_heads: sizes.kv_heads,
+        size: sizes.head_size,
     }
 }

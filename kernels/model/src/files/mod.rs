@@ -12,6 +12,7 @@ mod facts;
 mod gather;
 mod gpt2;
 pub(crate) mod header;
+mod llama;
 pub(crate) mod map;
 mod open;
 pub(crate) mod write;
@@ -21,6 +22,7 @@ pub use error::FilesError;
 pub use open::Files;
 
 pub(crate) use gpt2::{Linears, gpt2};
+pub(crate) use llama::llama;
 pub(crate) use open::Place;
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use super::*;
 use crate::testing::{Values, job, weights};
 use crate::{hf, llmc};
 
+mod llama;
+
 /// Writes a job's weights into a directory in one of the forms.
 struct Model {
     spec: JobSpec,

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use serde_json::{Map as Object, Value, json};
 use shoal_config::JobSpec;
-use shoal_config::spec::ModelSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
@@ -21,46 +20,6 @@ pub struct Part {
     pub name: String,
     /// Which tensors, in the order of the model.
     tensors: std::ops::Range<usize>,
-}
-
-/// The model's `config.json`.
-#[must_use]
-pub fn config_json(spec: &JobSpec, kind: Element) -> Value {
-    let mut config = match &spec.model {
-        ModelSpec::Gpt2(_) => gpt2(&spec.model),
-    };
-    config["dtype"] = json!(kind.torch_name());
-    config["torch_dtype"] = json!(kind.torch_name());
-    config
-}
-
-fn gpt2(model: &ModelSpec) -> Value {
-    // The end-of-text token of GPT-2's own vocabulary; byte models have none.
-    let end_of_text = if model.vocab() == 50_257 { json!(50_256) } else { Value::Null };
-    json!({
-        "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
-        "activation_function": "gelu_new",
-        "vocab_size": model.vocab(),
-        "n_positions": model.context(),
-        "n_ctx": model.context(),
-        "n_embd": model.width(),
-        "n_layer": model.layers(),
-        "n_head": model.heads(),
-        "n_inner": Value::Null,
-        "resid_pdrop": shortest(model.dropout()),
-        "embd_pdrop": shortest(model.dropout()),
-        "attn_pdrop": shortest(model.dropout()),
-        "layer_norm_epsilon": shortest(model.norm_epsilon()),
-        "initializer_range": shortest(model.init_range()),
-        "scale_attn_weights": true,
-        "scale_attn_by_inverse_layer_idx": false,
-        "reorder_and_upcast_attn": false,
-        "tie_word_embeddings": true,
-        "use_cache": true,
-        "bos_token_id": end_of_text,
-        "eos_token_id": end_of_text,
-    })
 }
 
 /// The files of a model of which none has more than `most` bytes of values, unless one tensor alone does.
@@ -152,9 +111,4 @@ fn full_name(map: &Map, tensor: usize, spec: &JobSpec) -> String {
 
 fn bytes_of(tensor: &Tensor, kind: Element) -> u64 {
     tensor.elements() * kind.bytes() as u64
-}
-
-/// The f64 whose shortest decimal is the f32's shortest decimal: 0.1, not 0.10000000149.
-fn shortest(x: f32) -> f64 {
-    x.to_string().parse().expect("an f32 prints as a number")
 }

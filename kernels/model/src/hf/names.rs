@@ -4,7 +4,7 @@ use shoal_config::spec::ModelSpec;
 use shoal_plan::blocks::ModelTable;
 
 use crate::files::map::Map;
-use crate::files::{Linears, gpt2};
+use crate::files::{Linears, gpt2, llama};
 
 /// A model in one file.
 pub(crate) const MODEL: &str = "model.safetensors";
@@ -19,13 +19,15 @@ pub(crate) const HEAD: &str = "lm_head.weight";
 pub(crate) fn map(table: &ModelTable, model: &ModelSpec) -> Map {
     match model {
         ModelSpec::Gpt2(_) => gpt2(table, model, Linears::InOut),
+        ModelSpec::Llama(_) => llama(table, model),
     }
 }
 
-/// What their names begin with; files made from the bare transformer lack it.
+/// What their names begin with; files made from the bare transformer lack it. A Llama's names are always whole.
 pub(crate) fn prefix(model: &ModelSpec) -> &'static str {
     match model {
         ModelSpec::Gpt2(_) => "transformer.",
+        ModelSpec::Llama(_) => "",
     }
 }
 

@@ -35,7 +35,10 @@ const ORDER: [&[&str]; 3] = [
 
 /// Where a checkpoint's tensors lie; everything that is not as the model needs it otherwise.
 pub(crate) fn map(table: &ModelTable, model: &ModelSpec, header: &Header) -> Result<(Map, Vec<Place>), Vec<String>> {
-    let ModelSpec::Gpt2(_) = model;
+    match model {
+        ModelSpec::Gpt2(_) => {}
+        ModelSpec::Llama(_) => return Err(vec!["it is a GPT-2, and the job's model is a Llama".to_owned()]),
+    }
     let wrong: Vec<String> = [
         ("layers", header.layers == model.layers(), header.layers, model.layers()),
         ("heads", header.heads == model.heads(), header.heads, model.heads()),
@@ -80,7 +83,10 @@ fn order(map: &Map, model: &ModelSpec) -> Vec<usize> {
 /// The header of a job's checkpoint; none if it is not a GPT-2, which is all that the form has.
 #[must_use]
 pub fn header(spec: &JobSpec, half: bool) -> Option<Header> {
-    let ModelSpec::Gpt2(_) = &spec.model;
+    match &spec.model {
+        ModelSpec::Gpt2(_) => {}
+        ModelSpec::Llama(_) => return None,
+    }
     let model = &spec.model;
     let (layers, heads, width, context) = (model.layers(), model.heads(), model.width(), model.context());
     let vocab = model.vocab();

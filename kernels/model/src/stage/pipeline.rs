@@ -55,7 +55,8 @@ impl<'a> Pipeline<'a> {
         let models = plan.seats().map(|(seat, _)| {
             let blocks = plan.stages[seat.stage.0 as usize].blocks.clone();
             let lanes = plan.lanes[seat.replica.0 as usize].clone();
-            let mut model = StageModel::new(arena, &job.spec, Arc::clone(&table), blocks, lanes).expect("room");
+            let mut model =
+                StageModel::new((device, arena), &job.spec, Arc::clone(&table), blocks, lanes).expect("room");
             for (b, values) in weights.iter().enumerate() {
                 model.write_weights(device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
             }

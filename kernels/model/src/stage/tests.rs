@@ -19,7 +19,17 @@ fn layout(cuts: &[u32], lane_cuts: &[u32], schedule: Schedule) -> Layout {
 
 /// Five lanes, 13 samples, micro-batches of 2: ragged lanes, ragged micro-batches, a lopsided tree; gaps after the tables.
 fn ragged(dropout: f32) -> Job {
-    let spec = testing::job(3, 2, 32, 9, 65, dropout);
+    ragged_job(testing::job(3, 2, 32, 9, 65, dropout))
+}
+
+/// The same of a Llama, with biases or without, its head tied or not.
+fn ragged_llama(biases: bool, tied_head: bool) -> Job {
+    let mut spec = testing::job(3, 2, 32, 9, 65, 0.0);
+    spec.model = testing::llama([3, 4, 2, 12, 32, 48, 9, 65], biases, tied_head);
+    ragged_job(spec)
+}
+
+fn ragged_job(spec: JobSpec) -> Job {
     let train =
         TrainSpec { global_batch: 13, micro_batch: 2, evaluate: Some(EvalSpec { every: 1, samples: 7 }), ..spec.train };
     let parallel = ParallelSpec { virtual_replicas: 5, ..spec.parallel };
@@ -34,14 +44,20 @@ fn run(job: &Job, layout: &Layout, threads: usize, phase: Phase) -> Outcome {
 
 #[test]
 fn bits_do_not_depend_on_the_layout() {
-    for (dropout, wire) in [(0.0, Wire::Fp32), (0.2, Wire::Fp32), (0.2, Wire::Bf16)] {
-        let mut job = ragged(dropout);
+    for (what, mut job, contributions, wire) in [
+        ("GPT-2", ragged(0.0), 6, Wire::Fp32),
+        ("GPT-2 with dropout", ragged(0.2), 6, Wire::Fp32),
+        ("GPT-2 with dropout, rounded", ragged(0.2), 6, Wire::Bf16),
+        ("Llama", ragged_llama(false, false), 5, Wire::Fp32),
+        ("Llama, rounded", ragged_llama(false, false), 5, Wire::Bf16),
+        ("tied Llama with biases", ragged_llama(true, true), 6, Wire::Fp32),
+    ] {
         job.spec.train.numerics.wire = wire;
         let phase = Phase::Train { step: 3 };
         let whole = run(&job, &layout(&[], &[], GPipe), 1, phase);
         assert!(whole.loss.finite);
         assert_eq!(whole.loss.tokens, 13 * 9);
-        assert_eq!(whole.gradients.len(), 6);
+        assert_eq!(whole.gradients.len(), contributions);
         for (name, layout, threads) in [
             ("three threads", layout(&[], &[], GPipe), 3),
             ("1F1B", layout(&[], &[], OneFOneB), 1),
@@ -54,7 +70,7 @@ fn bits_do_not_depend_on_the_layout() {
             ("three replicas", layout(&[], &[1, 3], OneFOneB), 1),
             ("three replicas, four stages", layout(&[1, 2, 4], &[2, 3], GPipe), 2),
         ] {
-            assert!(run(&job, &layout, threads, phase) == whole, "{name}, dropout {dropout}, {wire:?}");
+            assert!(run(&job, &layout, threads, phase) == whole, "{what}, {name}");
         }
     }
 }
@@ -89,7 +105,7 @@ fn what_is_sent_is_rounded_and_the_root_is_not() {
     let fits = |x: &[f32]| x.iter().all(|x| Half::Bf16.nearest(*x).to_bits() == x.to_bits());
     let (device, arena) = testing::device(1);
     let table = Arc::new(ModelTable::of(&job.spec.model));
-    let mut model = StageModel::new(&arena, &job.spec, Arc::clone(&table), 0..3, 0..3).expect("room");
+    let mut model = StageModel::new((&device, &arena), &job.spec, Arc::clone(&table), 0..3, 0..3).expect("room");
     for (b, values) in testing::weights(&job.spec, &table).iter().enumerate() {
         model.write_weights(&device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
     }
@@ -168,7 +184,7 @@ fn at_most_one_sum_a_level_is_alive() {
     let weights = testing::weights(&job.spec, &table);
     Pipeline::new(&job, &weights, &device, &arena, &layout(&[], &[], OneFOneB)).run(Phase::Train { step: 1 });
     let one: u64 = table.blocks.iter().map(|b| Arena::footprint(b.len as usize)).sum::<u64>()
-        + Arena::footprint(table.tied().1.len() as usize);
+        + Arena::footprint(table.head_table().1.len() as usize);
     // Five lanes: at most the sums of 0..4 in the making, that is 0..2, 2 and 3.
     assert_eq!(arena.usage(Tag::Gradient).high, 3 * one);
 }
@@ -176,11 +192,16 @@ fn at_most_one_sum_a_level_is_alive() {
 /// Arenas measure what the planner's memory formulas say: exactly, where whole buffers can be counted by tag.
 #[test]
 fn memory_is_what_the_planner_counts_on() {
-    for (schedule, lane_count, wire) in
-        [(GPipe, 4, Wire::Fp32), (OneFOneB, 4, Wire::Fp32), (GPipe, 1, Wire::Fp32), (OneFOneB, 4, Wire::Bf16)]
-    {
-        // Sizes whose buffers are whole cache lines and below a page's rounding, so that footprints are bytes.
-        let mut job = testing::with_data(testing::job(2, 4, 64, 32, 256, 0.1));
+    // Sizes whose buffers are whole cache lines and below a page's rounding, so that footprints are bytes.
+    let gpt2 = testing::job(2, 4, 64, 32, 256, 0.1);
+    let llama = |inner, biases, tied_head| JobSpec {
+        model: testing::llama([2, 8, 2, 16, 64, inner, 32, 256], biases, tied_head),
+        ..gpt2.clone()
+    };
+    let specs = [gpt2.clone(), llama(176, false, false), llama(176, true, true), llama(32, false, false)];
+    let shapes = [(GPipe, 4, Wire::Fp32), (OneFOneB, 4, Wire::Fp32), (GPipe, 1, Wire::Fp32), (OneFOneB, 4, Wire::Bf16)];
+    for (spec, (schedule, lane_count, wire)) in specs.iter().flat_map(|spec| shapes.map(|shape| (spec, shape))) {
+        let mut job = testing::with_data(spec.clone());
         (job.spec.parallel.virtual_replicas, job.spec.train.numerics.wire) = (lane_count, wire);
         // Two micro-batches a lane, so that all blocks have their most sums alive at once; three where each but the first of a
         // lane has room of its own, since the last one's blocks are closed one by one.
@@ -214,6 +235,40 @@ fn memory_is_what_the_planner_counts_on() {
     }
 }
 
+/// Without dropout's copies, a layer's temporaries and the gradient that flows back take what the formula says, whichever of
+/// its terms is the largest.
+#[test]
+fn scratch_is_what_the_planner_counts_on() {
+    let gpt2 = testing::job(1, 4, 64, 32, 256, 0.0);
+    for (model, elements) in [
+        (gpt2.model.clone(), 64 + 2 * 256),
+        (testing::llama([1, 8, 2, 16, 64, 176, 32, 256], false, false), 64 + 2 * 176),
+        (testing::llama([1, 8, 2, 16, 64, 32, 32, 256], false, false), 64 + 2 * 128 + 64),
+        (testing::llama([1, 4, 2, 16, 64, 32, 32, 256], false, false), 64 + 2 * 64 + 128),
+    ] {
+        let mut job = testing::with_data(JobSpec { model, ..gpt2.clone() });
+        (job.spec.train.global_batch, job.spec.parallel.virtual_replicas) = (2, 1);
+        let table = ModelTable::of(&job.spec.model);
+        let shape = SeatShape { blocks: 1..2, stage: 0, stages: 1, lanes: 1, micro_batches: 1, schedule: GPipe };
+        let bytes = seat_bytes(&job.spec, &table, &shape);
+        let activation = 2 * 32 * 64;
+        assert_eq!(bytes.scratch, 4 * 2 * 32 * elements);
+        let (device, arena) = testing::device(1);
+        let of_device = arena.usage(Tag::Temporary).live;
+        let mut model =
+            StageModel::new((&device, &arena), &job.spec, Arc::new(table.clone()), 1..2, 0..1).expect("room");
+        let values = &testing::weights(&job.spec, &table)[1];
+        model.write_weights(&device, BlockId(1), Interval::new(0, table.blocks[1].len), values);
+        let batch = &micro_batches(&job, 1, 0..1)[0];
+        let mut x = arena.alloc(Tag::Activation, activation).expect("room");
+        device.fill(x.view_mut(), 0.25);
+        let y = model.forward(&device, Phase::Train { step: 1 }, batch, Input::Activation(Arc::new(x))).expect("room");
+        model.backward(&device, batch, y).expect("room");
+        let most = arena.usage(Tag::Temporary).high - of_device;
+        assert_eq!(most + 4 * activation as u64, bytes.scratch, "{:?}", job.spec.model);
+    }
+}
+
 /// What footprints of whole blocks take beyond their elements: buffers from 64 KiB on are whole pages.
 fn rounding(table: &ModelTable) -> u64 {
     table.blocks.iter().map(|b| Arena::footprint(b.len as usize) - 4 * b.len).sum()
@@ -224,7 +279,7 @@ fn a_token_outside_the_vocabulary_is_an_error() {
     let job = ragged(0.0);
     let (device, arena) = testing::device(1);
     let table = Arc::new(ModelTable::of(&job.spec.model));
-    let mut model = StageModel::new(&arena, &job.spec, table, 0..5, 0..5).expect("room");
+    let mut model = StageModel::new((&device, &arena), &job.spec, table, 0..5, 0..5).expect("room");
     let batch = &micro_batches(&job, 1, 0..5)[0];
     let tokens = vec![65; batch.samples.len() * 9];
     let result = model.forward(&device, Phase::Evaluate, batch, Input::Tokens(&tokens));

@@ -17,7 +17,7 @@ fn forward_selects_rows_and_drops() {
     let run = |dropout: Option<Dropout<'_>>| {
         everywhere(|device| {
             let mut y = vec![f32::NAN; tokens.len() * WIDTH];
-            device.embedding(&mut y, &tokens, (&wte, &wpe), POSITIONS, dropout.as_ref());
+            device.embedding(&mut y, &tokens, (&wte, Some(&wpe[..])), POSITIONS, dropout.as_ref());
             y
         })
     };
@@ -44,7 +44,7 @@ fn backward_sums_each_row_once_and_adds_whole_sums() {
         let run = |write, before: f32| {
             everywhere(|device| {
                 let (mut dwte, mut dwpe) = (vec![before; te], vec![before; pe]);
-                device.embedding_backward((&mut dwte, &mut dwpe), &dy, &tokens, POSITIONS, write);
+                device.embedding_backward((&mut dwte, Some(&mut dwpe[..])), &dy, &tokens, POSITIONS, write);
                 [dwte, dwpe].concat()
             })
         };
@@ -60,10 +60,35 @@ fn backward_sums_each_row_once_and_adds_whole_sums() {
     }
 }
 
+/// Without a table of positions: rows are selected, and the token table's gradient is the same as with one.
+#[test]
+fn positions_may_be_left_out() {
+    let tokens = tokens(4);
+    let wte = values(1, VOCAB * WIDTH);
+    let selected = everywhere(|device| {
+        let mut y = vec![f32::NAN; tokens.len() * WIDTH];
+        device.embedding(&mut y, &tokens, (&wte, None), POSITIONS, None);
+        y
+    });
+    let rows: Vec<f32> =
+        tokens.iter().flat_map(|&t| &wte[t as usize * WIDTH..(t as usize + 1) * WIDTH]).copied().collect();
+    assert_eq!(selected, rows);
+    let dy = values(3, tokens.len() * WIDTH);
+    let gradient = |positions: bool| {
+        everywhere(|device| {
+            let (mut dwte, mut dwpe) = (vec![f32::NAN; VOCAB * WIDTH], vec![0.0; POSITIONS * WIDTH]);
+            let tables = (&mut dwte[..], positions.then_some(&mut dwpe[..]));
+            device.embedding_backward(tables, &dy, &tokens, POSITIONS, Write::Overwrite);
+            dwte
+        })
+    };
+    assert_eq!(gradient(false), gradient(true));
+}
+
 #[test]
 #[should_panic(expected = "KN-5")]
 fn a_token_outside_the_vocabulary_is_refused() {
     let (wte, wpe) = (values(1, VOCAB * WIDTH), values(2, WIDTH));
     let device = super::super::testing::device(1, crate::cpu::Class::Portable);
-    device.embedding(&mut [0.0; WIDTH], &[VOCAB as u32], (&wte, &wpe), 1, None);
+    device.embedding(&mut [0.0; WIDTH], &[VOCAB as u32], (&wte, Some(&wpe[..])), 1, None);
 }

@@ -1,0 +1,82 @@
+//! A linear map, with a bias or without.
+
+use std::ops::Range;
+
+use shoal_kernels::{ArenaError, Buffer, Layout, Linear, Tag};
+use shoal_plan::blocks::BlockTable;
+use shoal_plan::ids::BlockId;
+
+use super::Scope;
+use crate::sums::Accumulator;
+
+/// Where a map's parameters lie in its block's space: those of several maps if they are neighbours, so that one product
+/// serves them all.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    weight: Range<usize>,
+    bias: Option<Range<usize>>,
+    outputs: usize,
+    layout: Layout,
+}
+
+impl Map {
+    /// The maps of these names, together.
+    pub(super) fn of(table: &BlockTable, names: &[&str], layout: Layout) -> Self {
+        let weight = joined(table, names, "weight").expect("BL-1 (a block has the parameters of its kind)");
+        let last = table.param(&format!("{}.weight", names[0])).and_then(|param| param.shape.last().copied());
+        let last = last.expect("LA-2 (a weight has dimensions)") as usize;
+        let outputs = match layout {
+            Layout::OutIn => weight.len() / last,
+            Layout::InOut => last,
+        };
+        Self { weight, bias: joined(table, names, "bias"), outputs, layout }
+    }
+
+    /// `[rows, outputs]`
+    pub(super) fn forward(
+        &self,
+        scope: &Scope<'_>,
+        block: BlockId,
+        x: &Buffer,
+        tag: Tag,
+    ) -> Result<Buffer, ArenaError> {
+        let mut y = scope.per_row(tag, self.outputs)?;
+        let weight = scope.weights.view(block, self.weight.clone());
+        let bias = self.bias.as_ref().map(|bias| scope.weights.view(block, bias.clone()));
+        scope.device.linear(y.view_mut(), x.view(), weight, bias, self.shape(scope));
+        Ok(y)
+    }
+
+    /// Adds the gradients of weight and bias.
+    pub(super) fn weight_gradient(&self, scope: &Scope<'_>, dy: &Buffer, x: &Buffer, into: &mut Accumulator<'_>) {
+        let write = into.write;
+        let part = into.part(self.weight.clone());
+        scope.device.linear_weight_gradient(part, dy.view(), x.view(), self.shape(scope), write);
+        if let Some(bias) = &self.bias {
+            scope.device.bias_gradient(into.part(bias.clone()), dy.view(), write);
+        }
+    }
+
+    /// The gradient of the input (temporary).
+    pub(super) fn input_gradient(&self, scope: &Scope<'_>, block: BlockId, dy: &Buffer) -> Result<Buffer, ArenaError> {
+        let shape = self.shape(scope);
+        let mut dx = scope.per_row(Tag::Temporary, shape.inputs)?;
+        let weight = scope.weights.view(block, self.weight.clone());
+        scope.device.linear_input_gradient(dx.view_mut(), dy.view(), weight, shape);
+        Ok(dx)
+    }
+
+    fn shape(&self, scope: &Scope<'_>) -> Linear {
+        let inputs = self.weight.len() / self.outputs;
+        Linear { rows: scope.rows(), inputs, outputs: self.outputs, layout: self.layout }
+    }
+}
+
+/// Where this part of neighbouring maps lies, if they have it.
+fn joined(table: &BlockTable, names: &[&str], part: &str) -> Option<Range<usize>> {
+    let places = names.iter().map(|name| table.param(&format!("{name}.{part}")).map(|param| param.interval.range()));
+    places.collect::<Option<Vec<_>>>()?.into_iter().reduce(|all, next| {
+        assert_eq!(all.end, next.start, "LA-1 (maps of one product are neighbours): {names:?}");
+        all.start..next.end
+    })
+}

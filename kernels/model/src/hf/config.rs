@@ -1,0 +1,96 @@
+//! `config.json` as `transformers` reads it.
+
+use serde_json::{Value, json};
+use shoal_config::JobSpec;
+use shoal_config::spec::{LlamaSpec, ModelSpec, RopeScaling};
+
+use crate::files::Element;
+
+/// The model's `config.json`.
+#[must_use]
+pub fn config_json(spec: &JobSpec, kind: Element) -> Value {
+    let mut config = match &spec.model {
+        ModelSpec::Gpt2(_) => gpt2(&spec.model),
+        ModelSpec::Llama(llama) => self::llama(llama),
+    };
+    config["dtype"] = json!(kind.torch_name());
+    config["torch_dtype"] = json!(kind.torch_name());
+    config
+}
+
+fn gpt2(model: &ModelSpec) -> Value {
+    // The end-of-text token of GPT-2's own vocabulary; byte models have none.
+    let end_of_text = if model.vocab() == 50_257 { json!(50_256) } else { Value::Null };
+    json!({
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "activation_function": "gelu_new",
+        "vocab_size": model.vocab(),
+        "n_positions": model.context(),
+        "n_ctx": model.context(),
+        "n_embd": model.width(),
+        "n_layer": model.layers(),
+        "n_head": model.heads(),
+        "n_inner": Value::Null,
+        "resid_pdrop": shortest(model.dropout()),
+        "embd_pdrop": shortest(model.dropout()),
+        "attn_pdrop": shortest(model.dropout()),
+        "layer_norm_epsilon": shortest(model.norm_epsilon()),
+        "initializer_range": shortest(model.init_range()),
+        "scale_attn_weights": true,
+        "scale_attn_by_inverse_layer_idx": false,
+        "reorder_and_upcast_attn": false,
+        "tie_word_embeddings": true,
+        "use_cache": true,
+        "bos_token_id": end_of_text,
+        "eos_token_id": end_of_text,
+    })
+}
+
+/// Releases up to 4 read `rope_theta` and `rope_scaling`, later ones `rope_parameters`.
+fn llama(model: &LlamaSpec) -> Value {
+    let scaling = match model.rope.scaling {
+        RopeScaling::None => None,
+        RopeScaling::Linear { factor } => Some(json!({"rope_type": "linear", "factor": factor})),
+        RopeScaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => Some(json!({
+            "rope_type": "llama3",
+            "factor": factor,
+            "low_freq_factor": low_frequency_factor,
+            "high_freq_factor": high_frequency_factor,
+            "original_max_position_embeddings": original_context,
+        })),
+    };
+    let mut parameters = scaling.clone().unwrap_or_else(|| json!({"rope_type": "default"}));
+    parameters["rope_theta"] = json!(model.rope.theta);
+    json!({
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_act": "silu",
+        "vocab_size": model.vocab,
+        "max_position_embeddings": model.context,
+        "hidden_size": model.width,
+        "intermediate_size": model.inner,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads,
+        "head_dim": model.head_size,
+        "rms_norm_eps": shortest(model.norm_epsilon),
+        "initializer_range": shortest(model.init_range),
+        "rope_parameters": parameters,
+        "rope_theta": model.rope.theta,
+        "rope_scaling": scaling,
+        "tie_word_embeddings": model.tied_head,
+        "attention_bias": model.attention_bias,
+        "attention_dropout": 0.0,
+        "mlp_bias": model.mlp_bias,
+        "use_cache": true,
+        // Which tokens begin and end a text is the tokenizer's business.
+        "bos_token_id": Value::Null,
+        "eos_token_id": Value::Null,
+    })
+}
+
+/// The f64 whose shortest decimal is the f32's shortest decimal: 0.1, not 0.10000000149.
+fn shortest(x: f32) -> f64 {
+    x.to_string().parse().expect("an f32 prints as a number")
+}
