@@ -2,6 +2,7 @@
 //!
 //! * [`init`] draws the initial weights from the seed.
 //! * [`StageModel`] computes one pipeline stage: forward, loss, backward, and the lane sums of every gradient.
+//! * [`StageModel::read_on`] goes on with a text, token by token, and [`sample`] chooses the next one.
 //! * [`solo::Solo`] runs a whole job in one place: what a cluster is compared with.
 //! * [`files`] reads weights by ranges from files of other programs; [`hf`] and [`llmc`] are two forms of them, out and in.
 
@@ -13,7 +14,9 @@ pub mod init;
 pub mod llmc;
 #[cfg(test)]
 mod parity;
+mod past;
 mod rotary;
+pub mod sample;
 pub mod solo;
 mod stage;
 mod sums;
@@ -25,6 +28,7 @@ mod testing;
 
 pub use block::Phase;
 pub use error::ModelError;
+pub use past::Past;
 pub use stage::{BlockCalls, Input, StageModel};
 pub use sums::LaneSum;
 pub use wire::WireType;

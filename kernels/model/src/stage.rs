@@ -10,6 +10,7 @@
 //!   stage's or not; so are gradients, see [`crate::sums`].
 //! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
 
+mod decode;
 mod flow;
 
 use std::collections::BTreeMap;
@@ -194,7 +195,7 @@ impl StageModel {
     ) -> Result<Option<Buffer>, ModelError> {
         let Self { arena, sizes, blocks, weights, rotary, flights, calls, wire, .. } = self;
         assert!(!flights.contains_key(&batch.index), "SM-6 (a micro-batch is in flight once): {}", batch.index);
-        let scope = Scope { device, arena, weights, rotary: rotary.as_ref(), sizes, samples: &batch.samples, phase };
+        let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, phase);
         let mut flow = Flow::of(input, &scope)?;
         let mut kept = Vec::with_capacity(blocks.len());
         let last = blocks.len() - 1;
@@ -251,15 +252,7 @@ impl StageModel {
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
             panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
         };
-        let scope = Scope {
-            device,
-            arena,
-            weights,
-            rotary: rotary.as_ref(),
-            sizes,
-            samples: &batch.samples,
-            phase: flight.phase,
-        };
+        let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
         let targets = checked(targets, &scope)?;
         let failed = |source| ModelError::Loss { source };
         let loss = match flight.phase {
@@ -295,15 +288,7 @@ impl StageModel {
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.last()) else {
             panic!("SM-2 (the last stage has logits until the loss): {}", batch.index)
         };
-        let scope = Scope {
-            device,
-            arena,
-            weights,
-            rotary: rotary.as_ref(),
-            sizes,
-            samples: &batch.samples,
-            phase: flight.phase,
-        };
+        let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
         head.predict(&scope, x).map_err(|source| ModelError::Loss { source })
     }
 
@@ -323,7 +308,7 @@ impl StageModel {
     ) -> Result<Option<Buffer>, ModelError> {
         let Self { arena, sizes, blocks, weights, rotary, flights, calls, own, wire, .. } = self;
         let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
-        let scope = Scope { device, arena, weights, rotary: rotary.as_ref(), sizes, samples: &batch.samples, phase };
+        let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, phase);
         let mut gradient = gradient;
         for (((block, kept), own), calls) in blocks.iter().zip(kept).zip(own).zip(calls).rev() {
             let failed = |source| ModelError::Backward { block: calls.block, source };

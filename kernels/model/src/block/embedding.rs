@@ -27,7 +27,8 @@ impl Embedding {
     pub(crate) fn forward(&self, scope: &Scope<'_>, tokens: &[u32], tag: Tag) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(tag, scope.sizes.width)?;
         let wte = scope.weights.view(self.block, self.wte.clone());
-        let wpe = self.wpe.as_ref().map(|wpe| scope.weights.view(self.block, wpe.clone()));
+        let first = scope.first() * scope.sizes.width;
+        let wpe = self.wpe.as_ref().map(|wpe| scope.weights.view(self.block, wpe.start + first..wpe.end));
         let dropout = scope.dropout(self.block, DropoutSite::Embedding);
         scope.device.embedding(y.view_mut(), tokens, (wte, wpe), scope.sizes.context, dropout.as_ref());
         Ok(y)

@@ -94,12 +94,17 @@ impl Layer {
         };
         let shape = attention(scope);
         if let Some(table) = scope.rotary {
-            device.rope(qkv.view_mut(), table.view(), shape);
+            let first = scope.first() * shape.size;
+            device.rope(qkv.view_mut(), table.view().range(first..table.len()), shape);
         }
         let mut attended = scope.per_row(kept, shape.width())?;
         let mut statistics = scope.arena.alloc(kept, shape.statistics())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
-        device.attention(attended.view_mut(), statistics.view_mut(), qkv.view(), shape, dropout.as_ref());
+        let out = (attended.view_mut(), statistics.view_mut());
+        match scope.past {
+            Some(past) => past.attend(device, self.block, out, qkv.view(), shape),
+            None => device.attention(out.0, out.1, qkv.view(), shape, dropout.as_ref()),
+        }
 
         let mut middle = self.attention_proj.forward(scope, self.block, &attended, kept)?;
         let dropout = scope.dropout(self.block, DropoutSite::AttentionOutput);

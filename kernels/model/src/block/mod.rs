@@ -17,6 +17,7 @@ use shoal_kernels::{Arena, ArenaError, Buffer, Device, Dropout, DropoutKey, Drop
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
 
+use crate::past::Past;
 use crate::weights::Weights;
 use norm::Norm;
 
@@ -63,6 +64,11 @@ impl Sizes {
             seed: spec.seed,
         }
     }
+
+    /// For so many tokens of one sample.
+    pub(crate) fn of_tokens(&self, tokens: usize) -> Self {
+        Self { context: tokens, ..*self }
+    }
 }
 
 /// What a block needs to compute one micro-batch.
@@ -76,9 +82,27 @@ pub(crate) struct Scope<'a> {
     pub(crate) sizes: &'a Sizes,
     pub(crate) samples: &'a [u64],
     pub(crate) phase: Phase,
+    /// Tokens of the one sample that came before these.
+    pub(crate) past: Option<&'a Past>,
 }
 
 impl<'a> Scope<'a> {
+    /// For whole samples.
+    pub(crate) fn of(
+        (device, arena): (&'a Device, &'a Arena),
+        (weights, rotary): (&'a Weights, Option<&'a Buffer>),
+        sizes: &'a Sizes,
+        samples: &'a [u64],
+        phase: Phase,
+    ) -> Self {
+        Self { device, arena, weights, rotary, sizes, samples, phase, past: None }
+    }
+
+    /// Position of the first token.
+    pub(crate) fn first(&self) -> usize {
+        self.past.map_or(0, Past::len)
+    }
+
     /// Tokens of the micro-batch.
     pub(crate) fn rows(&self) -> usize {
         self.samples.len() * self.sizes.context

@@ -1,0 +1,96 @@
+//! One token after another: what a whole model says comes next.
+
+use std::sync::Arc;
+
+use shoal_kernels::{Attention, Buffer, Device, Tag};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::ids::BlockId;
+
+use super::flow::checked;
+use super::{Block, StageModel};
+use crate::ModelError;
+use crate::block::{Phase, Scope, Sizes};
+use crate::past::Past;
+
+impl StageModel {
+    /// Room to remember a sequence as long as the context.
+    ///
+    /// # Errors
+    /// If the arena has no room.
+    pub fn past(&self) -> Result<Past, ModelError> {
+        let Sizes { context, heads, kv_heads, head_size, .. } = self.sizes;
+        let cached = Attention { samples: 1, positions: context, heads, kv_heads, size: head_size }.cached();
+        let block = BlockId(0);
+        Past::new(&self.arena, layers(&self.table), context, cached)
+            .map_err(|source| ModelError::Forward { block, source })
+    }
+
+    /// Reads tokens behind those of `past`; the logits `[vocab]` of what follows the last one. They have the bits of that
+    /// token's row in a pass over the whole sequence.
+    ///
+    /// # Errors
+    /// If memory runs out, or a token is outside the vocabulary. `past` has the tokens before it then.
+    ///
+    /// # Panics
+    /// If this is not the whole model, there is no token, or `past` has no room for them.
+    pub fn read_on(&self, device: &Device, past: &mut Past, tokens: &[u32]) -> Result<Buffer, ModelError> {
+        assert!(
+            !tokens.is_empty() && past.len() + tokens.len() <= past.capacity(),
+            "DE-1 (the past has room): {} and {} of {}",
+            past.len(),
+            tokens.len(),
+            past.capacity()
+        );
+        // The beginning is read at once; after that a token has its own row.
+        let run = if past.is_empty() { tokens.len() } else { 1 };
+        let mut last = None;
+        for tokens in tokens.chunks(run) {
+            last = Some(self.read_run(device, past, tokens)?);
+            past.length += tokens.len();
+        }
+        let row = last.expect("DE-1 (there is a token)");
+        let Some(Block::Head(head)) = self.blocks.last() else { panic!("DE-2 (the whole model)") };
+        let sizes = self.sizes.of_tokens(1);
+        let scope = self.one(device, &sizes, None);
+        head.predict(&scope, &row).map_err(|source| ModelError::Loss { source })
+    }
+
+    /// The last row `[width]` before the head.
+    fn read_run(&self, device: &Device, past: &Past, tokens: &[u32]) -> Result<Buffer, ModelError> {
+        let sizes = self.sizes.of_tokens(tokens.len());
+        let scope = self.one(device, &sizes, Some(past));
+        let tokens = checked(tokens, &scope)?;
+        let mut x = None;
+        for (block, calls) in self.blocks.iter().zip(&self.calls) {
+            let failed = |source| ModelError::Forward { block: calls.block, source };
+            x = match (block, x) {
+                (Block::Embedding(embedding), None) => {
+                    Some(embedding.forward(&scope, &tokens, Tag::Temporary).map_err(failed)?)
+                }
+                (Block::Layer(layer), Some(x)) => {
+                    Some(layer.forward(&scope, Arc::new(x), Tag::Temporary).map_err(failed)?.0)
+                }
+                (Block::Head(_), x) => x,
+                (Block::Embedding(_), Some(_)) | (Block::Layer(_), None) => panic!("DE-2 (the whole model)"),
+            };
+        }
+        let x = x.expect("DE-2 (the whole model)");
+        let failed = |source| ModelError::Loss { source };
+        let mut row = self.arena.alloc(Tag::Temporary, sizes.width).map_err(failed)?;
+        device.copy(row.view_mut(), x.view().range(x.len() - sizes.width..x.len()));
+        Ok(row)
+    }
+
+    /// For one sample.
+    fn one<'a>(&'a self, device: &'a Device, sizes: &'a Sizes, past: Option<&'a Past>) -> Scope<'a> {
+        let (arena, weights, rotary) = (&self.arena, &self.weights, self.rotary.as_ref());
+        Scope { past, ..Scope::of((device, arena), (weights, rotary), sizes, &[0], Phase::Evaluate) }
+    }
+}
+
+fn layers(table: &ModelTable) -> usize {
+    table.blocks.len() - 2
+}
+
+#[cfg(test)]
+mod tests;
