@@ -11,11 +11,13 @@ use crate::output::Format;
 mod condition;
 mod data;
 mod export;
+mod sample;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
 pub use data::{Data, Prepare};
 pub use export::{Dtype, Export, ExportTarget, ModelForm};
+pub use sample::Sample;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -92,6 +94,8 @@ pub enum Verb {
     Digest(Digest),
     /// Write a job's weights to files.
     Export(Export),
+    /// Go on with a text by the weights of a job.
+    Sample(Sample),
     /// Show what every device of a job held, sent and computed.
     Report(JobName),
     /// Show the plan of a job file for a number of nodes; needs no cluster.

@@ -24,6 +24,7 @@ mod pause;
 mod plan;
 mod report;
 mod resume;
+mod sample;
 mod status;
 mod submit;
 mod up;
@@ -80,6 +81,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Cancel(args) => cancel::run(context, &args),
         Verb::Digest(args) => digest::run(context, &args),
         Verb::Export(args) => export::run(context, &args),
+        Verb::Sample(args) => sample::run(context, &args),
         Verb::Report(args) => report::run(context, &args),
         Verb::Plan(args) => plan::run(context, &args),
         Verb::Data(args) => data::run(context, &args),

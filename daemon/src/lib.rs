@@ -15,6 +15,7 @@ mod respawn;
 pub mod role;
 mod root;
 pub mod run;
+pub mod sample;
 mod signals;
 pub mod store;
 pub mod token;

@@ -10,6 +10,7 @@ mod input;
 mod layouts;
 mod memory;
 mod prepare;
+mod sample;
 
 use shoal_tests::Cluster;
 

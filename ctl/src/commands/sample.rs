@@ -1,0 +1,138 @@
+//! `sample`: text from a job's weights, made in this process.
+
+mod text;
+
+use std::io::{Read, Write};
+
+use serde::Serialize;
+use shoal_daemon::sample::{Ended, SampleError, Sampling, Wanted, Writer};
+use shoal_plan::blocks::{BlockTable, ModelTable};
+use shoal_plan::space::Interval;
+
+use super::Context;
+use crate::cli::Sample;
+use crate::failure::{Failure, Verdict};
+use crate::output::{Format, Show};
+use text::Text;
+
+/// Elements of a block that are read at a time.
+const STRETCH: u64 = 1 << 18;
+
+#[derive(Serialize)]
+struct Sampled<'s> {
+    job: &'s str,
+    step: u64,
+    prompt: &'s str,
+    /// What follows the prompt.
+    text: String,
+    tokens: u64,
+    ended: &'static str,
+}
+
+/// A piece of a text that streams.
+#[derive(Serialize)]
+struct Piece {
+    text: String,
+}
+
+pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> {
+    let client = &context.client;
+    let job = client.job(&args.job)?;
+    // Whatever is wrong with what was typed is said before the cluster writes anything.
+    let made_of = Text::of(&job.spec.data, args.tokenizer.as_deref())?;
+    let Text { tokenizer, end } = &made_of;
+    let prompt = made_of.prompt(&args.prompt, job.spec.model.vocab())?;
+    let written = client.write(&args.job, args.at.map(|at| at.0), args.timeout)?;
+    let mut writer = Writer::new(&job.spec, args.threads as usize).map_err(failed)?;
+    for block in &ModelTable::of(&job.spec.model).blocks {
+        let path = format!("jobs/{}/state/{}/{}/weight", args.job, written.step, block.id.0);
+        load(client.download(&path)?, block, &mut writer)?;
+    }
+    let sampling = Sampling {
+        temperature: args.temperature,
+        top_k: args.top_k.map(|k| k as usize),
+        top_p: args.top_p,
+        seed: args.seed,
+    };
+    let wanted = Wanted { sampling, tokens: args.max_tokens, vocab: tokenizer.vocab(), end: *end };
+    let mut text = String::new();
+    let mut tokens = 0;
+    let mut stream = tokenizer.stream();
+    let mut trouble = None;
+    let ended = writer.go_on(&prompt, &wanted, |token| {
+        tokens += 1;
+        let shown = stream.push(token).map_err(|error| Failure::No(error.to_string())).and_then(|piece| {
+            text.push_str(&piece);
+            if args.stream { show(context.format, piece) } else { Ok(()) }
+        });
+        trouble = shown.err();
+        trouble.is_none()
+    });
+    if let Some(failure) = trouble {
+        return Err(failure);
+    }
+    let rest = stream.finish();
+    text.push_str(&rest);
+    let ended = match ended.map_err(failed)? {
+        Ended::EndOfText => "end_of_text",
+        Ended::Long | Ended::Unwanted => "max_tokens",
+    };
+    let sampled = Sampled { job: &args.job, step: written.step, prompt: &args.prompt, text, tokens, ended };
+    match (args.stream, context.format) {
+        (false, format) => format.print(&sampled)?,
+        (true, Format::Human) => show(Format::Human, rest + "\n")?,
+        (true, Format::Json) => {
+            show(Format::Json, rest)?;
+            context.format.stream(&sampled)?;
+        }
+    }
+    Ok(Verdict::True)
+}
+
+/// Shows text that came just now, and no line end that is not in it.
+fn show(format: Format, text: String) -> Result<(), Failure> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    match format {
+        Format::Human => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+        }
+        Format::Json => format.stream(&Piece { text }),
+    }
+}
+
+/// Copies a block's space, little-endian f32, into the model.
+fn load(mut from: impl Read, block: &BlockTable, writer: &mut Writer) -> Result<(), Failure> {
+    let mut at = 0;
+    while at < block.len {
+        let interval = Interval::new(at, block.len.min(at + STRETCH));
+        let mut bytes = vec![0; interval.len() as usize * 4];
+        from.read_exact(&mut bytes).map_err(|error| {
+            Failure::Unreachable(format!("the download of {} broke off: {error}; ask again", block.id))
+        })?;
+        let values: Vec<f32> = bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
+        writer.write_weights(block.id, interval, &values);
+        at = interval.end;
+    }
+    Ok(())
+}
+
+fn failed(error: SampleError) -> Failure {
+    let usage = matches!(error, SampleError::Empty | SampleError::Long { .. });
+    let text = format!("{:#}", anyhow::Error::from(error));
+    if usage { Failure::Usage(text) } else { Failure::No(text) }
+}
+
+impl Show for Sampled<'_> {
+    fn show(&self) -> String {
+        format!("{}{}", self.prompt, self.text)
+    }
+}
+
+impl Show for Piece {
+    fn show(&self) -> String {
+        self.text.clone()
+    }
+}

@@ -1,0 +1,67 @@
+//! Text from the weights of a job.
+
+use std::fs;
+use std::time::Duration;
+
+use serde::Deserialize;
+use shoal_tests::{Cluster, JobFile, wait};
+
+use crate::cluster;
+
+const TEXT: &str = "the tide comes in, the tide goes out; ";
+
+#[derive(Deserialize)]
+struct Sampled {
+    step: u64,
+    text: String,
+    tokens: u64,
+    ended: String,
+}
+
+/// Trains on one text again and again.
+fn trained(cluster: &Cluster, name: &str, steps: u64) -> String {
+    fs::write(cluster.path().join("corpus.txt"), TEXT.repeat(400)).expect("written");
+    let path = JobFile { steps, dropout: 0.0, ..JobFile::default() }.write(cluster.path(), name);
+    let text = fs::read_to_string(&path).expect("a job file");
+    fs::write(&path, text.replace("[train]\n", "[train]\nlearning_rate = 3e-3\n")).expect("written");
+    cluster.submit(&path)
+}
+
+#[test]
+fn a_model_goes_on_with_the_text_that_it_learnt() {
+    let cluster = cluster(2);
+    let job = trained(&cluster, "tide", 120);
+    cluster.wait(&job, "done");
+    let greedy = ["sample", &job, "--prompt", "the tide comes in, ", "--temperature", "0", "--max-tokens", "60"];
+    let sampled: Sampled = cluster.json(&greedy);
+    let want: String = TEXT.repeat(4).chars().skip("the tide comes in, ".len()).take(60).collect();
+    assert_eq!((sampled.step, sampled.tokens, sampled.ended.as_str()), (120, 60, "max_tokens"));
+    assert_eq!(sampled.text, want, "beyond the context of 32 too");
+
+    // As it comes: the same text, and nothing else.
+    let shown = cluster.ok(&[&greedy[..], &["--stream"]].concat());
+    assert_eq!(shown.trim_end(), want.trim_end());
+    // A wild one is the same by its seed.
+    let wild = ["sample", &job, "--prompt", "the", "--temperature", "2", "--top-k", "50", "--seed", "9", "--json"];
+    let first = cluster.ok(&wild);
+    assert_eq!(cluster.ok(&wild), first);
+    assert_ne!(cluster.ok(&["sample", &job, "--prompt", "the", "--temperature", "2", "--seed", "10", "--json"]), first);
+
+    let long = cluster.run(&["sample", &job, "--prompt", &TEXT[..33]]);
+    let said = String::from_utf8_lossy(&long.stderr).into_owned();
+    assert!(long.status.code() == Some(2) && said.contains("33 tokens and the model's context 32"), "{said}");
+    assert_eq!(cluster.run(&["sample", &job]).status.code(), Some(2), "bytes have no token that begins a text");
+}
+
+#[test]
+fn a_job_that_trains_gives_text_and_goes_on() {
+    let cluster = cluster(2);
+    let job = trained(&cluster, "long", 1_000_000);
+    cluster.wait(&job, "step=5");
+    let sampled: Sampled = cluster.json(&["sample", &job, "--prompt", "the", "--max-tokens", "5"]);
+    assert!(sampled.step >= 5 && sampled.tokens == 5);
+    wait::until("the job to go on", Duration::from_secs(30), || {
+        (cluster.status(&job).step > sampled.step).then_some(())
+    });
+    cluster.ok(&["cancel", &job]);
+}
