@@ -14,6 +14,8 @@ use crate::space::Interval;
 const SEGMENTS: u64 = 1024;
 /// Elements of a segment are a multiple of this.
 const UNIT: u64 = 4096;
+/// Elements of a segment at most: whoever checks one holds it, 16 MiB, beside its budget.
+const MOST: u64 = 1 << 22;
 
 /// What was found in the files, read once at submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +31,7 @@ impl WeightFacts {
     #[must_use]
     pub fn segment_of(table: &ModelTable) -> u64 {
         let elements: u64 = table.blocks.iter().map(|block| block.len).sum();
-        elements.div_ceil(SEGMENTS).next_multiple_of(UNIT)
+        elements.div_ceil(SEGMENTS).next_multiple_of(UNIT).min(MOST)
     }
 
     /// Every segment of a model, in the order of the digests.
