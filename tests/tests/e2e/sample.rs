@@ -8,7 +8,7 @@ use shoal_tests::{Cluster, JobFile, wait};
 
 use crate::cluster;
 
-const TEXT: &str = "the tide comes in, the tide goes out; ";
+const TEXT: &str = "the tide comes in, and goes out; ";
 
 #[derive(Deserialize)]
 struct Sampled {
@@ -30,12 +30,12 @@ fn trained(cluster: &Cluster, name: &str, steps: u64) -> String {
 #[test]
 fn a_model_goes_on_with_the_text_that_it_learnt() {
     let cluster = cluster(2);
-    let job = trained(&cluster, "tide", 120);
+    let job = trained(&cluster, "tide", 300);
     cluster.wait(&job, "done");
     let greedy = ["sample", &job, "--prompt", "the tide comes in, ", "--temperature", "0", "--max-tokens", "60"];
     let sampled: Sampled = cluster.json(&greedy);
     let want: String = TEXT.repeat(4).chars().skip("the tide comes in, ".len()).take(60).collect();
-    assert_eq!((sampled.step, sampled.tokens, sampled.ended.as_str()), (120, 60, "max_tokens"));
+    assert_eq!((sampled.step, sampled.tokens, sampled.ended.as_str()), (300, 60, "max_tokens"));
     assert_eq!(sampled.text, want, "beyond the context of 32 too");
 
     // As it comes: the same text, and nothing else.
