@@ -60,21 +60,26 @@ impl StageModel {
         let sizes = self.sizes.of_tokens(tokens.len());
         let scope = self.one(device, &sizes, Some(past));
         let tokens = checked(tokens, &scope)?;
-        let mut x = None;
+        let (mut x, mut last) = (None, None);
         for (block, calls) in self.blocks.iter().zip(&self.calls) {
             let failed = |source| ModelError::Forward { block: calls.block, source };
-            x = match (block, x) {
+            let mut y = match (block, x) {
                 (Block::Embedding(embedding), None) => {
-                    Some(embedding.forward(&scope, &tokens, Tag::Temporary).map_err(failed)?)
+                    embedding.forward(&scope, &tokens, Tag::Temporary).map_err(failed)?
                 }
-                (Block::Layer(layer), Some(x)) => {
-                    Some(layer.forward(&scope, Arc::new(x), Tag::Temporary).map_err(failed)?.0)
+                (Block::Layer(layer), Some(x)) => layer.forward(&scope, Arc::new(x), Tag::Temporary).map_err(failed)?.0,
+                (Block::Head(_), Some(x)) => {
+                    last = Some(x);
+                    break;
                 }
-                (Block::Head(_), x) => x,
-                (Block::Embedding(_), Some(_)) | (Block::Layer(_), None) => panic!("DE-2 (the whole model)"),
+                (Block::Embedding(_), Some(_)) | (Block::Layer(_) | Block::Head(_), None) => {
+                    panic!("DE-2 (the whole model)")
+                }
             };
+            self.wire.round(device, y.view_mut());
+            x = Some(y);
         }
-        let x = x.expect("DE-2 (the whole model)");
+        let x = last.expect("DE-2 (the whole model)");
         let failed = |source| ModelError::Loss { source };
         let mut row = self.arena.alloc(Tag::Temporary, sizes.width).map_err(failed)?;
         device.copy(row.view_mut(), x.view().range(x.len() - sizes.width..x.len()));

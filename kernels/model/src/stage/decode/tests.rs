@@ -1,4 +1,5 @@
 use shoal_config::JobSpec;
+use shoal_config::spec::Wire;
 use shoal_kernels::Arena;
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::ids::{Lane, MicroBatch as MicroBatchId};
@@ -44,7 +45,9 @@ fn token_by_token_is_what_full_passes_say() {
     let gpt2 = job(2, 3, 48, CONTEXT as u32, 65, 0.1);
     let grouped = JobSpec { model: llama([2, 4, 2, 8, 48, 80, CONTEXT as u32, 65], true, false), ..gpt2.clone() };
     let greedy = Sampling { temperature: 0.0, top_k: None, top_p: None, seed: 0 };
-    for spec in [gpt2, grouped] {
+    let mut rounded = grouped.clone();
+    rounded.train.numerics.wire = Wire::Bf16;
+    for spec in [gpt2, grouped, rounded] {
         let (device, arena) = device(2);
         let mut model = whole(&spec, &device, &arena);
         let mut past = model.past().expect("room");
