@@ -1,6 +1,7 @@
 //! A job that did not come through a job file (the HTTP interface takes resolved jobs) is held to the same limits.
 
 mod model;
+mod optimizer;
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -53,24 +54,20 @@ impl JobSpec {
     }
 
     fn check_train(&self) -> Result<(), SpecError> {
-        let (train, optimizer, schedule) = (&self.train, &self.train.optimizer, &self.train.schedule);
+        let (train, schedule) = (&self.train, &self.train.schedule);
         within("train.steps", train.steps, limits::STEPS)?;
         within("train.global_batch", train.global_batch, limits::GLOBAL_BATCH)?;
         let (global, context) = (u64::from(train.global_batch), u64::from(self.model.context()));
         let fits = limits::micro_batch(global, context).contains(&u64::from(train.micro_batch));
         hold("train.micro_batch", train.micro_batch, fits, &limits::micro_batch_words(global, context))?;
-        below_one("train.beta1", optimizer.beta1)?;
-        below_one("train.beta2", optimizer.beta2)?;
-        positive("train.epsilon", optimizer.epsilon)?;
-        let decay = optimizer.weight_decay;
-        hold("train.weight_decay", decay, decay >= 0.0 && decay.is_finite(), "a finite number from 0")?;
+        optimizer::optimizer(&train.optimizer, &train.decay)?;
         positive("train.learning_rate", schedule.peak as f32)?;
         let floor = (0.0..=schedule.peak).contains(&schedule.minimum);
         hold("train.minimum_learning_rate", schedule.minimum, floor, "a number from 0 to train.learning_rate")?;
         within("train.warmup_steps", schedule.warmup, 0..=train.steps)?;
         match schedule.shape {
             LrShape::Wsd { decay } => within("train.decay_steps", decay, 0..=train.steps - schedule.warmup)?,
-            LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt => {}
+            LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt | LrShape::RelativeStep => {}
         }
         if let Some(norm) = train.clip {
             positive("train.clip", norm)?;

@@ -97,6 +97,23 @@ impl<'d> Section<'d> {
         }
     }
 
+    /// The sections of a list of them; `name` is what each is called in errors.
+    pub(crate) fn list(&self, key: &'static str, name: &'static str) -> Result<Vec<Self>, ConfigError> {
+        let Some(value) = self.table.and_then(|table| table.get(key)) else { return Ok(Vec::new()) };
+        let refused = || self.found(key, value, ()).refuse(format!("sections [[{name}]]"));
+        let DeValue::Array(items) = value.get_ref() else { return Err(refused()) };
+        let section = |item: &'d Spanned<DeValue<'d>>| match item.get_ref() {
+            DeValue::Table(table) => Ok(Self { name, at: Some(item.span()), table: Some(table), ..self.clone() }),
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => Err(refused()),
+        };
+        items.iter().map(section).collect()
+    }
+
     /// The value of `key`, if it is there.
     pub(crate) fn get<T: Typed>(&self, key: &'static str) -> Result<Option<Found<T>>, ConfigError> {
         let Some(value) = self.table.and_then(|table| table.get(key)) else { return Ok(None) };

@@ -2,6 +2,7 @@
 
 mod model;
 mod numerics;
+mod optimizer;
 mod rate;
 mod weights;
 
@@ -10,11 +11,11 @@ use std::path::Path;
 
 use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
-use crate::limits::{self, BELOW_ONE, POSITIVE, is_below_one, is_positive, whole};
+use crate::limits::{self, POSITIVE, is_positive, whole};
 use crate::raw::{RawData, RawElastic, RawJob, RawParallel, RawTrain};
 use crate::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, JobSpec, ModelSpec, OnLoss, ParallelSpec, Schedule,
-    TrainSpec, Validation,
+    Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, JobSpec, ModelSpec, OnLoss, ParallelSpec, Schedule, TrainSpec,
+    Validation,
 };
 use crate::value::{Held, OrNone};
 
@@ -105,18 +106,14 @@ fn train(raw: &RawTrain<'_>, data: &DataSpec, context: u64) -> Result<TrainSpec,
         Some((_, OrNone(Some(norm)))) if is_positive(norm) => Some(norm as f32),
         Some((found, OrNone(Some(_)))) => return Err(found.refuse("a number above 0, or \"none\"")),
     };
+    let name = optimizer::Name::of(raw)?;
     Ok(TrainSpec {
         steps,
         global_batch: global_batch as u32,
         micro_batch: micro_batch as u32,
-        optimizer: AdamWSpec {
-            beta1: real(&raw.beta1, 0.9, is_below_one, BELOW_ONE)? as f32,
-            beta2: real(&raw.beta2, 0.95, is_below_one, BELOW_ONE)? as f32,
-            epsilon: positive(&raw.epsilon, 1e-8)? as f32,
-            weight_decay: real(&raw.weight_decay, 0.1, |d| (0.0..=f64::from(f32::MAX)).contains(&d), "a number from 0")?
-                as f32,
-        },
-        schedule: rate::schedule(raw, steps)?,
+        optimizer: optimizer::optimizer(name, raw)?,
+        decay: optimizer::decay(&raw.decay)?,
+        schedule: rate::schedule(name, raw, steps)?,
         clip,
         numerics: numerics::numerics(raw)?,
         max_skips: Some(count(&raw.max_skips, 10, limits::MAX_SKIPS)? as u32).filter(|most| *most > 0),

@@ -89,6 +89,27 @@ pub(crate) fn is_head_size(heads: u32, size: u32) -> bool {
 pub(crate) const HEAD_SIZE_WORDS: &str = "an even number, with heads x head_size a multiple of 16";
 /// In words.
 pub(crate) const FACTOR: &str = "a number from 1 that fits 32 bits";
+/// Weight decay.
+pub(crate) fn is_decay(x: f64) -> bool {
+    (0.0..=f64::from(f32::MAX)).contains(&x)
+}
+
+/// A share that is kept from step to step.
+pub(crate) fn is_kept(x: f64) -> bool {
+    is_positive(x) && x < 1.0
+}
+
+/// Exponent of Adafactor's decay.
+pub(crate) fn is_decay_rate(x: f64) -> bool {
+    (-1.0..0.0).contains(&x)
+}
+
+/// In words.
+pub(crate) const DECAY: &str = "a finite number from 0";
+/// In words.
+pub(crate) const KEPT: &str = "a number above 0, below 1";
+/// In words.
+pub(crate) const DECAY_RATE: &str = "a number from -1, below 0";
 /// In words.
 pub(crate) const POSITIVE: &str = "a number above 0 that fits 32 bits";
 /// In words.

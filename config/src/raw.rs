@@ -8,23 +8,30 @@ use crate::value::{Held, OrNone, Vocab};
 
 /// Declares a section: its keys are the fields, and no others are let in.
 macro_rules! section {
-    ($(#[$doc:meta])* $name:ident { $($key:ident: $type:ty),* $(,)? } $({ $($part:ident: $section:ident),* $(,)? })?) => {
+    ($(#[$doc:meta])* $name:ident { $($key:ident: $type:ty),* $(,)? } $({ $($part:ident: $section:ident),* $(,)? })?
+     $([ $($many:ident: $each:ident = $name_of_each:literal),* $(,)? ])?) => {
         $(#[$doc])*
         pub(crate) struct $name<'d> {
             #[allow(dead_code, reason = "only a section with a key that has no default asks for its place")]
             pub(crate) section: Section<'d>,
             $(pub(crate) $key: Option<Found<$type>>,)*
             $($(pub(crate) $part: $section<'d>,)*)?
+            $($(pub(crate) $many: Vec<$each<'d>>,)*)?
         }
 
         impl<'d> $name<'d> {
-            const KEYS: &'static [&'static str] = &[$(stringify!($key),)* $($(stringify!($part),)*)?];
+            const KEYS: &'static [&'static str] = &[$(stringify!($key),)* $($(stringify!($part),)*)? $($(stringify!($many),)*)?];
 
             fn read(section: Section<'d>) -> Result<Self, ConfigError> {
                 section.refuse_unknown(Self::KEYS)?;
                 Ok(Self {
                     $($key: section.get(stringify!($key))?,)*
                     $($($part: $section::read(section.section(stringify!($part))?)?,)*)?
+                    $($($many: section
+                        .list(stringify!($many), $name_of_each)?
+                        .into_iter()
+                        .map($each::read)
+                        .collect::<Result<_, _>>()?,)*)?
                     section,
                 })
             }
@@ -67,9 +74,16 @@ section! {
         steps: u64, global_batch: u64, micro_batch: u64,
         learning_rate: f64, minimum_learning_rate: f64, warmup_steps: u64,
         learning_rate_schedule: String, decay_steps: u64,
-        beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64, clip: OrNone, max_skips: u64, wire: String,
-        eval_every: u64, eval_samples: u64,
+        optimizer: String, weight_decay: f64, beta1: f64, beta2: f64, epsilon: f64, momentum: f64, nesterov: bool, alpha: f64,
+        epsilon1: f64, epsilon2: f64, clip_threshold: f64, decay_rate: f64, relative_step: bool, scale_parameter: bool,
+        clip: OrNone, max_skips: u64, wire: String, eval_every: u64, eval_samples: u64,
     }
+    [ decay: RawDecay = "train.decay" ]
+}
+
+section! {
+    /// `[[train.decay]]`.
+    RawDecay { parameters: String, weight_decay: f64 }
 }
 
 section! {

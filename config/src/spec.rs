@@ -8,10 +8,12 @@ mod fits;
 mod init;
 mod model;
 mod numerics;
+mod optimizer;
 
 pub use init::InitSpec;
 pub use model::{Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling, RopeSpec};
 pub use numerics::{NumericsSpec, Wire};
+pub use optimizer::{AdafactorSpec, AdamSpec, DecayRule, Momentum, OptimizerSpec, RmsPropSpec, SgdSpec};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,8 +111,11 @@ pub struct TrainSpec {
     pub global_batch: u32,
     /// Samples a micro-batch; enters bits.
     pub micro_batch: u32,
-    /// AdamW with decoupled decay on matrices.
-    pub optimizer: AdamWSpec,
+    /// How a gradient becomes an update.
+    pub optimizer: OptimizerSpec,
+    /// Weight decay by name; the first that matches a parameter holds. What none matches decays by the optimizer's
+    /// `weight_decay` if it has two or more dimensions, else not at all.
+    pub decay: Vec<DecayRule>,
     /// Learning rate over steps.
     pub schedule: LrSpec,
     /// Global gradient norm above which gradients are scaled down.
@@ -131,20 +136,6 @@ pub struct EvalSpec {
     pub every: u64,
     /// Samples a pass, at most; the same ones each time.
     pub samples: u32,
-}
-
-/// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization").
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AdamWSpec {
-    /// First-moment decay.
-    pub beta1: f32,
-    /// Second-moment decay.
-    pub beta2: f32,
-    /// Added to the root of the second moment.
-    pub epsilon: f32,
-    /// Decay of tensors with two or more dimensions.
-    pub weight_decay: f32,
 }
 
 /// Learning rate over steps: linear warm-up to the peak, then a shape.
@@ -173,6 +164,8 @@ pub enum LrShape {
     Constant,
     /// The peak times the root of (warm-up, at least 1) over step (Vaswani et al.).
     InverseSqrt,
+    /// One over the root of the step, the peak at most (Shazeer and Stern, "Adafactor": relative steps).
+    RelativeStep,
     /// The peak, then a straight line down to the floor over the last steps (warmup-stable-decay, Hu et al., "MiniCPM").
     Wsd {
         /// Steps of the line.

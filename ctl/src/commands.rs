@@ -18,6 +18,7 @@ mod drain;
 mod events;
 mod export;
 mod init;
+mod job_file;
 mod list;
 mod nodes;
 mod pause;

@@ -5,7 +5,8 @@
 //! * KN-3 (no allocation): scratch is taken once, when the device is made. The product crate packs operands into memory of its
 //!   own, outside any arena: at most 8 MiB a thread.
 
-mod adamw;
+mod adafactor;
+mod adam;
 mod attention;
 mod class;
 mod cross_entropy;
@@ -23,8 +24,10 @@ mod norm;
 mod normal;
 mod pool;
 mod rms_norm;
+mod rmsprop;
 mod rope;
 mod rows;
+mod sgd;
 mod swiglu;
 pub(crate) mod turn;
 

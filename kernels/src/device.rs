@@ -6,14 +6,17 @@
 
 mod dropout;
 mod half;
+mod optimizer;
 mod queue;
 mod rope;
 mod shape;
+mod update;
 
 pub use dropout::{Dropout, DropoutKey, DropoutSite};
+pub use optimizer::{Adafactor, Adam, Decay, Factors, Momentum, RmsProp, Sgd, Squares};
 pub use queue::{JobPanic, Queue};
 pub use rope::{Rotary, RotaryScaling, rope_table};
-pub use shape::{AdamW, Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
+pub use shape::{Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
 
 use std::ops::Range;
 
@@ -341,26 +344,6 @@ impl Device {
     pub fn sum_of_squares(&self, x: View<'_>) -> SquareSum {
         match self {
             Self::Cpu(cpu) => cpu.sum_of_squares(x.host()),
-        }
-    }
-
-    /// One AdamW update of a run of elements with their two moments; `decayed` applies weight decay.
-    pub fn adamw(
-        &self,
-        weight: ViewMut<'_>,
-        (moment1, moment2): (ViewMut<'_>, ViewMut<'_>),
-        gradient: View<'_>,
-        scalars: &AdamW,
-        decayed: bool,
-    ) {
-        match self {
-            Self::Cpu(cpu) => cpu.adamw(
-                weight.into_host(),
-                (moment1.into_host(), moment2.into_host()),
-                gradient.host(),
-                scalars,
-                decayed,
-            ),
         }
     }
 }

@@ -17,7 +17,8 @@ mod half;
 pub use arena::{Arena, ArenaError, Budget, Buffer, Tag, Tier, Usage, View, ViewMut};
 pub use cpu::{Class, CpuDevice, SLICE, normals};
 pub use device::{
-    AdamW, Attention, Device, Dropout, DropoutKey, DropoutSite, IGNORE, JobPanic, Layout, Linear, LossSum, NormParams,
-    Queue, Rotary, RotaryScaling, SquareSum, Write, rope_table,
+    Adafactor, Adam, Attention, Decay, Device, Dropout, DropoutKey, DropoutSite, Factors, IGNORE, JobPanic, Layout,
+    Linear, LossSum, Momentum, NormParams, Queue, RmsProp, Rotary, RotaryScaling, Sgd, SquareSum, Squares, Write,
+    rope_table,
 };
 pub use half::Half;

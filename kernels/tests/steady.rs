@@ -5,7 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use shoal_kernels::{
-    AdamW, Arena, Attention, Budget, Buffer, Device, Dropout, DropoutKey, DropoutSite, NormParams, Tag, Tier, Write,
+    Adam, Arena, Attention, Budget, Buffer, Decay, Device, Dropout, DropoutKey, DropoutSite, NormParams, Tag, Tier,
+    Write,
 };
 
 struct Counting;
@@ -76,9 +77,9 @@ impl Bench {
         d.layer_norm_backward((y.view_mut(), Write::Add), parameters, dy.view(), saved, gamma.view());
         d.embedding_backward((wte.view_mut(), Some(wpe.view_mut())), y.view(), &tokens, ROWS / 2, Write::Add);
         d.sum_of_squares(y.view());
-        let scalars = AdamW {
+        let scalars = Adam {
             scale: 1.0,
-            decay: 0.99,
+            decay: Decay::Kept(0.99),
             step_size: 1e-3,
             root_correction: 0.5,
             beta1: 0.9,
@@ -86,7 +87,7 @@ impl Bench {
             epsilon: 1e-8,
         };
         let [mut m, mut v] = [ROWS * WIDTH; 2].map(|len| self.buffer(len));
-        d.adamw(x.view_mut(), (m.view_mut(), v.view_mut()), y.view(), &scalars, true);
+        d.adam(x.view_mut(), (m.view_mut(), v.view_mut()), y.view(), &scalars);
     }
 
     /// Attention, which has products in it.

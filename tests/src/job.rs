@@ -29,6 +29,8 @@ pub struct JobFile {
     pub dropout: f32,
     /// Validate every so many steps.
     pub eval_every: u64,
+    /// More lines of `[train]`.
+    pub train: &'static str,
 }
 
 impl Default for JobFile {
@@ -45,6 +47,7 @@ impl Default for JobFile {
             global_batch: 8,
             dropout: 0.1,
             eval_every: 5,
+            train: "",
         }
     }
 }
@@ -60,7 +63,7 @@ impl JobFile {
             fs::write(&data, corpus()).expect("corpus can be written");
         }
         let Self { steps, pipeline, data: replicas, schedule, fixed, redundancy, on_loss, .. } = self;
-        let Self { width, global_batch, dropout, eval_every, .. } = self;
+        let Self { width, global_batch, dropout, eval_every, train, .. } = self;
         let text = format!(
             r#"name = "{name}"
 seed = 7
@@ -83,6 +86,7 @@ steps = {steps}
 global_batch = {global_batch}
 micro_batch = 1
 eval_every = {eval_every}
+{train}
 
 [parallel]
 pipeline = {pipeline}

@@ -10,6 +10,7 @@ use shoal_config::spec::ModelSpec;
 
 use crate::ids::BlockId;
 use crate::space::{GradPart, GradUnit, Interval};
+use crate::state::StateForm;
 
 /// Elements whose squares are summed in f64 in a fixed order; every cut of a space is at a multiple of it.
 pub const CHUNK: u64 = 16;
@@ -24,6 +25,8 @@ pub const HEAD_TABLE: &str = "lm_head.weight";
 pub struct ModelTable {
     /// Indexed by [`BlockId`].
     pub blocks: Vec<BlockTable>,
+    /// Kinds of state beside the weights.
+    pub(crate) state: StateForm,
 }
 
 /// One block.
@@ -59,10 +62,20 @@ pub struct Param {
     pub shape: Vec<u64>,
     /// Where it lies in the block's space.
     pub interval: Interval,
-    /// Weight decay applies (two or more dimensions in the usual model definition).
+    /// It has two or more dimensions in the usual model definition, and decays unless a rule says otherwise.
     pub decay: bool,
     /// Initial values.
     pub init: Init,
+}
+
+impl Param {
+    /// Rows and columns as stored, leading dimensions taken together, if it has two or more dimensions in the usual model
+    /// definition: some vectors are stored in several (`attn.q.bias [heads, d]`).
+    #[must_use]
+    pub fn matrix(&self) -> Option<(u64, u64)> {
+        let columns = self.shape.last().copied().filter(|_| self.decay)?;
+        Some((self.interval.len() / columns, columns))
+    }
 }
 
 /// Initial values of a parameter.
@@ -79,7 +92,7 @@ pub enum Init {
 }
 
 impl ModelTable {
-    /// The table of a model.
+    /// The table of a model that is not trained: weights and no other state. A job has [`ModelTable::of_job`].
     #[must_use]
     pub fn of(model: &ModelSpec) -> Self {
         match model {

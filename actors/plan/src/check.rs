@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::blocks::ModelTable;
-use crate::digest::nearest_edge;
 use crate::engine::Offer;
 use crate::ids::{BlockId, NodeId};
 use crate::job::Job;
@@ -140,8 +139,8 @@ fn pieces(
         }
         at = if interval.end >= of.len { (BlockId(block.0 + 1), 0) } else { (*block, interval.end) };
         for edge in [interval.start, interval.end] {
-            if nearest_edge(of, edge) != edge {
-                say(Invariant::Edges, format!("{id} is cut at {block} {edge}, inside a segment"));
+            if table.nearest_edge(of, edge) != edge {
+                say(Invariant::Edges, format!("{id} is cut at {block} {edge}, inside what must stay whole"));
             }
         }
         let holders: Vec<NodeId> = piece.holders().collect();

@@ -3,13 +3,14 @@
 //! Everything here is IEEE add, multiply, divide and square root in a written order, so that a coordinator restarted on
 //! another machine computes the same record.
 
-use shoal_config::spec::AdamWSpec;
+use shoal_config::spec::{AdamSpec, OptimizerSpec};
 use shoal_exact::ExactSum;
 
 use crate::batch::digest_of_step;
 use crate::job::Job;
 use crate::learning_rate::learning_rate;
-use crate::ledger::{LedgerEntry, Update, UpdateScalars, Version, backward_seed};
+use crate::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Version, backward_seed};
+use crate::power;
 use crate::protocol::{LossSum, Norm};
 
 /// What the holders report of one step.
@@ -58,7 +59,6 @@ pub fn entry(job: &Job, at: Version, time: u64, report: &StepReport) -> LedgerEn
 
 fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> UpdateScalars {
     let train = &job.spec.train;
-    let AdamWSpec { beta1, beta2, weight_decay, .. } = train.optimizer;
     // The gradient of the mean loss is the seeded sum over tokens and seed; its norm is clipped as PyTorch's
     // clip_grad_norm_ does it: clip / (norm + 1e-6), at most 1.
     let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)));
@@ -68,24 +68,19 @@ fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> Upd
     let bits = |x: f64| (x as f32).to_bits();
     UpdateScalars {
         scale: bits(clip * mean),
-        learning_rate: bits(rate),
-        decay: bits(1.0 - rate * f64::from(weight_decay)),
-        step_size: bits(rate / (1.0 - power(f64::from(beta1), time))),
-        root_correction: bits((1.0 - power(f64::from(beta2), time)).sqrt()),
+        learning_rate: rate.to_bits(),
+        corrections: match &train.optimizer {
+            OptimizerSpec::AdamW(AdamSpec { beta1, beta2, .. })
+            | OptimizerSpec::Adam(AdamSpec { beta1, beta2, .. }) => Corrections::Adam {
+                step_size: bits(rate / (1.0 - power::whole(f64::from(*beta1), time))),
+                root_correction: bits((1.0 - power::whole(f64::from(*beta2), time)).sqrt()),
+            },
+            OptimizerSpec::Sgd(_) | OptimizerSpec::RmsProp(_) => Corrections::None,
+            OptimizerSpec::Adafactor(spec) => {
+                Corrections::Adafactor { share: bits(power::fraction(time as f64, f64::from(spec.decay_rate))) }
+            }
+        },
     }
-}
-
-/// x^n by squaring.
-fn power(x: f64, n: u64) -> f64 {
-    let (mut result, mut base, mut left) = (1.0, x, n);
-    while left > 0 {
-        if left & 1 == 1 {
-            result *= base;
-        }
-        base *= base;
-        left >>= 1;
-    }
-    result
 }
 
 #[cfg(test)]
@@ -107,13 +102,6 @@ mod tests {
         f32::from_bits(bits)
     }
 
-    #[test]
-    fn powers_are_those_of_the_library() {
-        for i in 0..=1000 {
-            assert!((power(0.999, i) / 0.999f64.powi(i as i32) - 1.0).abs() < 1e-13, "{i}");
-        }
-    }
-
     /// torch.optim.AdamW(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1), first step.
     #[test]
     fn scalars_are_those_of_adamw() {
@@ -123,11 +111,24 @@ mod tests {
         let tokens = 512;
         let entry = entry(&job, AT, 0, &report(4.0, 100.0, tokens));
         let Update::Apply(s) = entry.update else { panic!("applied") };
-        assert_eq!(float(s.decay), 1.0 - 1e-4);
-        assert!((float(s.step_size) - 1e-2).abs() < 1e-8);
-        assert!((float(s.root_correction) - 0.001f32.sqrt()).abs() < 1e-6);
+        let Corrections::Adam { step_size, root_correction } = s.corrections else { panic!("AdamW's") };
+        assert_eq!(s.kept(0.1), 1.0 - 1e-4);
+        assert!((float(step_size) - 1e-2).abs() < 1e-8);
+        assert!((float(root_correction) - 0.001f32.sqrt()).abs() < 1e-6);
         assert_eq!(float(s.scale), 1.0 / (tokens as f32 * backward_seed(&job.spec)));
         assert_eq!((entry.step, entry.optimizer_time, entry.tokens), (1, 1, tokens));
+    }
+
+    #[test]
+    fn adafactors_new_squares_have_the_whole_share_at_first() {
+        let mut job = fixture::job();
+        job.spec.train.optimizer = fixture::adafactor();
+        let share = |time| match entry(&job, AT, time, &report(4.0, 100.0, 512)).update {
+            Update::Apply(UpdateScalars { corrections: Corrections::Adafactor { share }, .. }) => float(share),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(share(0), 1.0);
+        assert!((share(99) - 100f32.powf(-0.8)).abs() < 1e-8);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The digest of a whole state, computable by its scattered holders.
 //!
-//! For each kind in (weight, moment1, moment2), each block, each parameter in table order: the parameter's elements as
+//! For each kind of the job ([`ModelTable::kinds`]), each block, each parameter of that kind's space in table order: its elements as
 //! little-endian f32, cut into segments of [`SEGMENT`] elements (the last one shorter), each hashed by blake3. The state
 //! digest is blake3 over the concatenation of these leaf hashes. The planner cuts pieces at segment edges only, so a
 //! holder can hash its own segments.
@@ -24,16 +24,13 @@ pub const SEGMENT: u64 = 4096;
 pub struct PieceLeaves {
     /// Whose space.
     pub block: BlockId,
-    /// Elements; cut at segment edges.
+    /// Elements of the kind's space; cut at segment edges.
     pub interval: Interval,
     /// Which kind.
     pub kind: Kind,
     /// One hash a segment.
     pub leaves: Vec<Digest>,
 }
-
-/// The kinds that make up a state, in the order of the digest.
-pub const STATE_KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 
 /// Why a state has no digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +94,7 @@ pub fn segments(block: &BlockTable, interval: Interval) -> impl Iterator<Item = 
 /// The place nearest to `target` where a block may be cut into pieces: the start of a segment, or the block's end. So a
 /// segment and the gap behind a parameter stay whole.
 #[must_use]
-pub fn nearest_edge(block: &BlockTable, target: u64) -> u64 {
+pub(crate) fn nearest_edge(block: &BlockTable, target: u64) -> u64 {
     let Some(at) = block.params.partition_point(|p| p.interval.start <= target).checked_sub(1) else { return 0 };
     let param = &block.params[at].interval;
     let inside = target.min(param.end - 1) - param.start;
@@ -136,7 +133,8 @@ pub fn assemble<'a>(
     let mut found: BTreeMap<(Kind, BlockId, u64), Digest> = BTreeMap::new();
     for report in reports {
         let &PieceLeaves { block, interval, kind, ref leaves } = report;
-        let known = table.blocks.get(block.0 as usize);
+        let known = table.blocks.get(block.0 as usize).filter(|_| table.kinds().contains(&kind));
+        let known = known.map(|block| table.space(kind, block.id));
         let inside: Vec<Interval> = known.map_or_else(Vec::new, |known| segments(known, interval).collect());
         if inside.len() != leaves.len() {
             return Err(DigestError::Malformed { block, kind, interval, found: leaves.len(), expected: inside.len() });
@@ -148,8 +146,8 @@ pub fn assemble<'a>(
         }
     }
     let mut hasher = blake3::Hasher::new();
-    for kind in STATE_KINDS {
-        for block in &table.blocks {
+    for &kind in table.kinds() {
+        for block in table.blocks.iter().map(|block| table.space(kind, block.id)) {
             let mut missing = IntervalSet::EMPTY;
             for segment in segments(block, Interval::new(0, block.len)) {
                 match found.get(&(kind, block.id, segment.start)) {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shoal_config::spec::{AdafactorSpec, OptimizerSpec};
+
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::{Digest, NodeId};
@@ -17,9 +19,21 @@ pub(crate) fn job() -> Job {
     Job { spec, data, weights: None }
 }
 
+/// An optimizer whose state has a space of its own.
+pub(crate) fn adafactor() -> OptimizerSpec {
+    OptimizerSpec::Adafactor(AdafactorSpec {
+        epsilon1: 1e-30,
+        clip_threshold: 1.0,
+        decay_rate: -0.8,
+        beta1: None,
+        parameter_scale: None,
+        weight_decay: 0.0,
+    })
+}
+
 /// Its table.
 pub(crate) fn table(job: &Job) -> ModelTable {
-    ModelTable::of(&job.spec.model)
+    ModelTable::of_job(&job.spec)
 }
 
 /// Nodes with these ids, each with room for anything small.

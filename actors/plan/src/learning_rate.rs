@@ -20,6 +20,7 @@ pub fn learning_rate(schedule: &LrSpec, steps: u64, step: u64) -> f64 {
         LrShape::Linear => line(warmup),
         LrShape::Constant => peak,
         LrShape::InverseSqrt => (peak * (warmup.max(1) as f64 / step as f64).sqrt()).max(minimum),
+        LrShape::RelativeStep => (1.0 / (step as f64).sqrt()).min(peak),
         LrShape::Wsd { decay } => line(steps.saturating_sub(decay).max(warmup)),
     }
 }
@@ -80,6 +81,8 @@ mod tests {
         close(at(LrShape::Constant, 100), 1e-3);
         close(at(LrShape::InverseSqrt, 40), 5e-4);
         close(learning_rate(&LrSpec { shape: LrShape::InverseSqrt, ..COSINE }, 10_000, 4000), 1e-4);
+        close(at(LrShape::RelativeStep, 80), 1e-3);
+        close(learning_rate(&LrSpec { shape: LrShape::RelativeStep, ..COSINE }, 100, 4_000_000), 5e-4);
         close(at(LrShape::Wsd { decay: 20 }, 80), 1e-3);
         close(at(LrShape::Wsd { decay: 20 }, 90), 5.5e-4);
         close(at(LrShape::Wsd { decay: 20 }, 100), 1e-4);

@@ -44,28 +44,55 @@ pub struct LedgerEntry {
 /// What a holder does with its gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Update {
-    /// Apply AdamW with these scalars.
+    /// Apply the job's optimizer with these scalars.
     Apply(UpdateScalars),
     /// Change nothing: no token, or something was not finite.
     Skip,
 }
 
-/// Scalars of one AdamW update, as the bits of f32 values, computed once by the engine.
-///
-/// `g' = g * scale; w *= decay (matrices); m = beta1 m + (1-beta1) g'; v = beta2 v + (1-beta2) g' g';
-/// w -= step_size * m / (sqrt(v) / root_correction + epsilon)`, as PyTorch's AdamW.
+/// Scalars of one update, computed once by the engine and carried as the bits of floats; what the job file says itself is not
+/// repeated. The gradient of the update is `g = gradient * scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateScalars {
-    /// clip / (tokens x backward seed).
+    /// clip / (tokens x backward seed), f32.
     pub scale: u32,
-    /// Learning rate, for people; already inside the others.
-    pub learning_rate: u32,
-    /// 1 - learning rate x weight decay.
-    pub decay: u32,
-    /// learning rate / (1 - beta1^t).
-    pub step_size: u32,
-    /// sqrt(1 - beta2^t).
-    pub root_correction: u32,
+    /// Learning rate, f64: each parameter has its own decay, so [`Self::kept`] takes it unrounded.
+    pub learning_rate: u64,
+    /// What depends on the optimizer's time.
+    pub corrections: Corrections,
+}
+
+/// What of an update depends on the optimizer's time t, as the bits of f32 values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Corrections {
+    /// Nothing: gradient descent and RMSProp.
+    None,
+    /// Of Adam and AdamW.
+    Adam {
+        /// learning rate / (1 - beta1^t).
+        step_size: u32,
+        /// sqrt(1 - beta2^t).
+        root_correction: u32,
+    },
+    /// Of Adafactor.
+    Adafactor {
+        /// t^decay_rate: the share that the new squares have in the second moment.
+        share: u32,
+    },
+}
+
+impl UpdateScalars {
+    /// The learning rate.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        f64::from_bits(self.learning_rate)
+    }
+
+    /// 1 - learning rate x weight decay: what decoupled decay leaves of a weight.
+    #[must_use]
+    pub fn kept(&self, weight_decay: f32) -> f32 {
+        (1.0 - self.rate() * f64::from(weight_decay)) as f32
+    }
 }
 
 /// Factor of every gradient in a step, a job constant: 2^-ceil(log2(tokens of a full global batch)), so that sums over many
@@ -81,7 +108,7 @@ impl LedgerEntry {
     #[must_use]
     pub fn hash(&self) -> Digest {
         let mut h = blake3::Hasher::new();
-        h.update(b"shoal ledger entry 1");
+        h.update(b"shoal ledger entry 2");
         h.update(&self.step.to_le_bytes());
         h.update(&self.previous.0);
         h.update(&self.samples.0);
@@ -92,9 +119,17 @@ impl LedgerEntry {
             Update::Skip => h.update(&[0]),
             Update::Apply(s) => {
                 h.update(&[1]);
-                for word in [s.scale, s.learning_rate, s.decay, s.step_size, s.root_correction] {
+                h.update(&s.scale.to_le_bytes());
+                h.update(&s.learning_rate.to_le_bytes());
+                let (which, words) = match s.corrections {
+                    Corrections::None => (0, [0; 2]),
+                    Corrections::Adam { step_size, root_correction } => (1, [step_size, root_correction]),
+                    Corrections::Adafactor { share } => (2, [share, 0]),
+                };
+                h.update(&[which]);
+                words.iter().for_each(|word| {
                     h.update(&word.to_le_bytes());
-                }
+                });
                 &mut h
             }
         };

@@ -8,7 +8,7 @@
 //!
 //! | purpose | tier | bytes |
 //! |---|---|---|
-//! | owned state | device | 12 e: weight, first and second moment |
+//! | owned state | device | 4 (k e + f): weight and moments are k kinds (AdamW: 3); f factors (Adafactor: rows + columns of a matrix) |
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
 //! | seat weights | device | 4 (w + r) |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
@@ -16,10 +16,10 @@
 //! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + n) from loss to backward; head's stage only |
 //! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
-//! | shadow state | host | 12 e |
+//! | shadow state | host | 4 (k e + f) |
 //! | shadow gradients | host | 4 e |
 //!
-//! While state moves, what was held stays until training goes on: 12 e of the old pieces, 12 e of each new piece that is
+//! While state moves, what was held stays until training goes on: 4 (k e + f) of the old pieces, as much of each new piece that is
 //! not one of them, and 4 w; gradients, lane sums, stash and logits are gone by then.
 
 use std::collections::BTreeMap;
@@ -44,8 +44,6 @@ pub const F32: u64 = 4;
 /// Rows whose logits are there at once, where a lane has one micro-batch: one slice of the contraction that makes the token
 /// table's gradient.
 pub const LOGIT_ROWS: u64 = 512;
-/// Bytes of state an element: weight, first and second moment.
-pub const STATE: u64 = 3 * F32;
 
 /// What one node holds under a plan, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -240,20 +238,16 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     }
 }
 
-/// An owned piece's part of its owner's bytes; `parts` subtree sums reach it for each contribution.
+/// An owned piece's part of its owner's bytes, `state` of them state; `parts` subtree sums reach it for each contribution.
 #[must_use]
-pub fn owned_bytes(elements: u64, tied_elements: u64, parts: u64) -> NodeBytes {
-    NodeBytes {
-        owned_state: STATE * elements,
-        owned_gradients: F32 * parts * (elements + tied_elements),
-        ..NodeBytes::default()
-    }
+pub fn owned_bytes(state: u64, elements: u64, tied_elements: u64, parts: u64) -> NodeBytes {
+    NodeBytes { owned_state: state, owned_gradients: F32 * parts * (elements + tied_elements), ..NodeBytes::default() }
 }
 
-/// A shadow's part of its node's bytes.
+/// A shadow's part of its node's bytes, `state` of them state.
 #[must_use]
-pub fn shadow_bytes(elements: u64) -> NodeBytes {
-    NodeBytes { shadow_state: STATE * elements, shadow_gradients: F32 * elements, ..NodeBytes::default() }
+pub fn shadow_bytes(state: u64, elements: u64) -> NodeBytes {
+    NodeBytes { shadow_state: state, shadow_gradients: F32 * elements, ..NodeBytes::default() }
 }
 
 /// Subtree sums that all replicas send for one contribution.
@@ -288,9 +282,10 @@ pub fn of_plan(plan: &Plan, spec: &JobSpec, table: &ModelTable) -> BTreeMap<Node
     let parts = parts(spec.parallel.virtual_replicas, &plan.lanes);
     for piece in &plan.pieces {
         let tied = tied_elements(table, piece.block, piece.interval);
-        nodes.entry(piece.owner).or_default().add(owned_bytes(piece.interval.len(), tied, parts));
+        let state = table.state_bytes(piece.block, piece.interval);
+        nodes.entry(piece.owner).or_default().add(owned_bytes(state, piece.interval.len(), tied, parts));
         for shadow in &piece.shadows {
-            nodes.entry(*shadow).or_default().add(shadow_bytes(piece.interval.len()));
+            nodes.entry(*shadow).or_default().add(shadow_bytes(state, piece.interval.len()));
         }
     }
     nodes

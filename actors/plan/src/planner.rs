@@ -136,7 +136,7 @@ pub fn make_plan(
             shadows: Vec::new(),
         })
         .collect();
-    shadows::add(job.spec.elastic.redundancy, &chosen, &seats, &nodes, held, &mut pieces);
+    shadows::add((job.spec.elastic.redundancy, table), &chosen, &seats, &nodes, held, &mut pieces);
     let stages = chosen.stages.iter().zip(seats.nodes);
     let mut plan = Plan {
         schedule: job.spec.parallel.schedule,
@@ -149,18 +149,18 @@ pub fn make_plan(
         plan.seats().map(|(_, node)| node).chain(plan.pieces.iter().flat_map(PiecePlan::holders)).collect();
     plan.spares = members.keys().copied().filter(|node| !used.contains(node)).collect();
     let moves = moves::to_reach(&plan, job.spec.elastic.redundancy, members, held);
-    let reason = reason(&chosen, &plan, nodes.len(), &moves);
+    let reason = reason(table, (&chosen, &plan), nodes.len(), &moves);
     Ok(Planned { plan, fetches: moves.fetches, unfilled: moves.unfilled, reason })
 }
 
-fn reason(chosen: &shape::Layout, plan: &Plan, nodes: usize, moves: &moves::Moves) -> String {
-    let elements: u64 = moves.fetches.iter().map(|fetch| fetch.interval.len()).sum();
+fn reason(table: &ModelTable, (chosen, plan): (&shape::Layout, &Plan), nodes: usize, moves: &moves::Moves) -> String {
+    let bytes: u64 = moves.fetches.iter().map(|fetch| table.state_bytes(fetch.block, fetch.interval)).sum();
     format!(
         "{} {} on {nodes} node(s), {} spare; {} bytes to move first, {} shadow(s) to fill behind training",
         crate::draw::shape(chosen.stages.len(), chosen.lanes.len()),
         chosen.why,
         plan.spares.len(),
-        elements * crate::memory::STATE,
+        bytes,
         moves.unfilled.len(),
     )
 }

@@ -96,6 +96,8 @@ pub enum Kind {
     Moment1,
     /// Second moment.
     Moment2,
+    /// Second moments of matrices as row and column means, in a space of their own ([`crate::state`]).
+    Factors,
 }
 
 impl fmt::Display for Kind {
@@ -105,6 +107,7 @@ impl fmt::Display for Kind {
             Self::Grad => "grad",
             Self::Moment1 => "moment1",
             Self::Moment2 => "moment2",
+            Self::Factors => "factors",
         })
     }
 }

@@ -264,7 +264,7 @@ fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
         return Ok(());
     }
     let members: BTreeMap<NodeId, Offer> = offers.iter().cloned().collect();
-    let table = ModelTable::of(&job.spec.model);
+    let table = ModelTable::of_job(&job.spec);
     planner::make_plan(job, &table, &members, &BTreeSet::new(), &Held::none()).map(|_| ()).map_err(RequestError::Layout)
 }
 

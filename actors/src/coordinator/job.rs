@@ -97,6 +97,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
     api::JobStatus {
         job: id.to_string(),
         name: job.spec.name.clone(),
+        optimizer: job.spec.train.optimizer.name().to_owned(),
         state: api::JobState::Queued,
         step: 0,
         steps: job.spec.train.steps,
@@ -123,7 +124,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
 }
 
 fn setup(job: &Arc<Job>, incarnation: u32, timing: Timing) -> Setup {
-    let table = Arc::new(ModelTable::of(&job.spec.model));
+    let table = Arc::new(ModelTable::of_job(&job.spec));
     Setup { job: Arc::clone(job), table, incarnation, timing }
 }
 

@@ -13,17 +13,16 @@ use super::message::{HolderMsg, Work, WorkDone};
 use super::state::{HolderState, over_budget};
 use super::update::{UpdateError, UpdateJob, Updating};
 
-/// An update that panics between two strides is taken up again, this often in all.
+/// An update that panics between two strokes is taken up again, this often in all.
 const UPDATE_ATTEMPTS: u32 = 3;
 
 impl HolderState {
     /// Applies a record to a slot.
     pub(super) fn apply(&mut self, id: SlotId, entry: &LedgerEntry) {
-        let optimizer = self.args.job.spec.train.optimizer;
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let gradient = slot.gradients.remove(&entry.step);
         slot.gradients.retain(|step, _| *step > entry.step);
-        let job = UpdateJob::new(entry, &optimizer, self.table.block(slot.block), slot.interval);
+        let job = UpdateJob::new(entry, &self.optimizer, (slot.block, slot.interval));
         let job = match (job, gradient) {
             (None, _) => None,
             (Some(job), Some(gradient)) => Some((job, gradient)),

@@ -110,7 +110,7 @@ impl HolderState {
         Ok(())
     }
 
-    /// Copies weights and moments, one after the other in `buffer`, into a slot.
+    /// Copies an interval's state, kind after kind in `buffer`, into a slot.
     fn copy_in(
         &self,
         slot: &Slot,
@@ -118,21 +118,14 @@ impl HolderState {
         buffer: Buffer,
         done: impl FnOnce(Result<(), CopyError>) + Send + 'static,
     ) {
-        let elements = interval.len() as usize;
-        if buffer.len() != 3 * elements {
+        if buffer.len() as u64 != self.table.state_elements(slot.block, interval) {
             tracing::warn!(job = %self.args.id, block = %slot.block, %interval, "state of another length than it says");
             return;
         }
-        let at = (interval.start - slot.interval.start) as usize;
         let (thread, cell) = (self.thread(slot.role).clone(), Arc::clone(&slot.cell));
         let arena = thread.arena().clone();
-        thread.submit(
-            move |device| {
-                let kind = |k: usize| (&buffer, k * elements..(k + 1) * elements);
-                cell.write((device, &arena), at, [kind(0), kind(1), kind(2)])
-            },
-            move |result| done(flatten(result)),
-        );
+        thread
+            .submit(move |device| cell.write((device, &arena), interval, &buffer), move |result| done(flatten(result)));
     }
 
     /// The slot here of a piece of the adopted plan.

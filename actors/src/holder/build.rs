@@ -16,7 +16,7 @@ use super::state::HolderState;
 
 impl HolderState {
     pub(super) fn build(&mut self, id: SlotId, (block, interval): (BlockId, Interval), role: Role, parts: &[Part]) {
-        let cell = match SlotCell::alloc(self.thread(role).arena(), interval.len() as usize) {
+        let cell = match SlotCell::alloc(self.thread(role).arena(), &self.table, (block, interval)) {
             Ok(cell) => Arc::new(cell),
             Err(error) => {
                 let cause = format!("{}: no room for {block} {interval}: {}", self.args.id, crate::chain(&error));
@@ -26,11 +26,10 @@ impl HolderState {
         };
         let mut building = 0;
         for part in parts {
-            let at = (part.interval.start - interval.start) as usize;
             match part.source {
                 Source::Peer(_) => continue,
-                Source::Seed => self.seed(id, &cell, role, (block, part.interval), at),
-                Source::Slot(source) => self.copy(id, &cell, role, (source, part.interval), at),
+                Source::Seed => self.seed(id, &cell, role, (block, part.interval)),
+                Source::Slot(source) => self.copy(id, &cell, role, (source, part.interval)),
             }
             building += 1;
         }
@@ -38,7 +37,7 @@ impl HolderState {
         self.slots.insert(id, Slot { block, interval, role, cell, gradients, building });
     }
 
-    fn seed(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (block, interval): (BlockId, Interval), at: usize) {
+    fn seed(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (block, interval): (BlockId, Interval)) {
         let (thread, cell, me) = (self.thread(role), Arc::clone(cell), self.me.clone());
         let (table, job, arena) = (Arc::clone(&self.table), Arc::clone(&self.args.job), thread.arena().clone());
         thread.submit(
@@ -46,7 +45,7 @@ impl HolderState {
                 // Opened each time: files that somebody replaced meanwhile are seen as they are.
                 let initial = Initial::open(&job, &table).map_err(unreadable)?;
                 let mut filled = Ok(());
-                let seeded = cell.seed((device, &arena), at, interval.len() as usize, |out| {
+                let seeded = cell.seed((device, &arena), interval, |out| {
                     filled = initial.fill(&table, block, interval, out);
                 });
                 seeded.map_err(|error| CopyError::Room(crate::chain(&error)))?;
@@ -61,7 +60,7 @@ impl HolderState {
     }
 
     /// Two hops: the source's thread holds its elements still, the target's copies them.
-    fn copy(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (source, interval): (SlotId, Interval), at: usize) {
+    fn copy(&self, id: SlotId, cell: &Arc<SlotCell>, role: Role, (source, interval): (SlotId, Interval)) {
         let me = self.me.clone();
         let done = move |result| {
             // An error means that the job is over here.
@@ -72,8 +71,6 @@ impl HolderState {
             return;
         };
         let (still, cell) = (Arc::clone(&from.cell), Arc::clone(cell));
-        let start = (interval.start - from.interval.start) as usize;
-        let range = start..start + interval.len() as usize;
         let snapshot = self.thread(from.role).run(move |_| still.snapshot());
         // The compute device alone reaches both tiers.
         let thread = match (role, from.role) {
@@ -83,14 +80,7 @@ impl HolderState {
         let (thread, arena) = (thread.clone(), self.thread(role).arena().clone());
         tokio::spawn(async move {
             let copied = match snapshot.await {
-                Ok(kinds) => {
-                    let copy = thread.run(move |device| {
-                        let [weight, first, second] = &kinds;
-                        let kinds = [(&**weight, range.clone()), (&**first, range.clone()), (&**second, range)];
-                        cell.write((device, &arena), at, kinds)
-                    });
-                    flatten(copy.await)
-                }
+                Ok(source) => flatten(thread.run(move |device| cell.copy((device, &arena), interval, &source)).await),
                 Err(panic) => Err(CopyError::Lost(panic.to_string())),
             };
             done(copied);

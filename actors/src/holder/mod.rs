@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! actor     messages in, books, commands out; supervises the seats and the loader
-//! slot      weights and moments of an interval, outside of every actor: shard (device arena) or offload store (host arena)
+//! slot      the whole state of an interval, outside of every actor: shard (device arena) or offload store (host arena)
 //! build     a new slot from the seed, from other slots, from peers
-//! apply     records applied to slots; update: AdamW with a cursor that outlives a panic
+//! apply     records applied to slots; update: stroke by stroke, with a cursor that outlives a panic
 //! gather    lane partials added in tree order: a piece's gradient
 //! seats     adopt a plan, run passes, hand sums and activations around
 //! moves     serve, fill, distribute, share: everything that leaves

@@ -1,7 +1,6 @@
 //! Everything that leaves this node, and the books of what was asked for.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use shoal_wire::data::{Header, Purpose, StateReason};
 
 use super::message::{CopyError, HolderMsg, LinkNews, Work, WorkDone};
 use super::outside::LinkError;
-use super::slot::Kinds;
+use super::slot::Still;
 use super::state::HolderState;
 use crate::transport::{BulkSource, Payload};
 
@@ -122,14 +121,11 @@ impl HolderState {
             }
             MoveCommand::Serve { generation, version, to, block, parts, wanted } => {
                 for (slot, interval) in parts {
-                    let Some(held) = self.slots.get(&slot) else { continue };
-                    let start = (interval.start - held.interval.start) as usize;
-                    let range = start..start + interval.len() as usize;
                     let purpose = match wanted {
                         Wanted::State => Purpose::State { block, interval, version, reason: StateReason::Recovery },
                         Wanted::Weights => Purpose::SeatWeights { block, interval, version },
                     };
-                    self.send_slot((generation, version.step), slot, (range, wanted), vec![to], purpose, None);
+                    self.send_slot((generation, version.step), slot, (interval, wanted), vec![to], purpose, None);
                 }
             }
             MoveCommand::ShareGradient { generation, step, piece, slot, to, norm, loss } => {
@@ -146,7 +142,7 @@ impl HolderState {
                     self.hand_over_slot((generation, step), piece, slot);
                 }
                 let Some(held) = self.slots.get(&slot) else { return };
-                let whole = 0..held.interval.len() as usize;
+                let whole = held.interval;
                 let to: Vec<NodeId> = to.into_iter().filter(|peer| *peer != node).collect();
                 if !to.is_empty() {
                     let part = (whole, Wanted::Weights);
@@ -158,7 +154,7 @@ impl HolderState {
                 let (block, interval) = (held.block, held.interval);
                 let purpose = Purpose::State { block, interval, version, reason: StateReason::Fill };
                 let sent = HolderEvent::FillSent { generation, piece, to };
-                let part = (0..interval.len() as usize, Wanted::State);
+                let part = (interval, Wanted::State);
                 self.send_slot((generation, version.step), slot, part, vec![to], purpose, Some(sent));
             }
         }
@@ -170,7 +166,7 @@ impl HolderState {
         &self,
         (generation, step): (Generation, u64),
         slot: SlotId,
-        (range, wanted): (Range<usize>, Wanted),
+        (interval, wanted): (Interval, Wanted),
         to: Vec<NodeId>,
         purpose: Purpose,
         sent: Option<HolderEvent>,
@@ -181,19 +177,19 @@ impl HolderState {
         let header = self.header(generation, step, purpose, 0);
         let (outside, me) = (Arc::clone(&self.args.outside), self.me.clone());
         tokio::spawn(async move {
-            let kinds = match snapshot.await {
-                Ok(kinds) => kinds,
+            let still = match snapshot.await {
+                Ok(still) => still,
                 Err(panic) => {
                     tracing::error!(%panic, "slot could not be read");
                     return;
                 }
             };
-            let parts = stretches(&header.purpose, &range);
+            let parts = stretches(&header.purpose, interval);
             let sends = to.into_iter().map(|peer| {
-                let (outside, me, header, kinds, parts) = (&outside, &me, &header, &kinds, &parts);
+                let (outside, me, header, still, parts) = (&outside, &me, &header, &still, &parts);
                 async move {
-                    for (purpose, range) in parts {
-                        let payload = payload(kinds, range, wanted);
+                    for (purpose, part) in parts {
+                        let payload = payload(still, *part, wanted);
                         let header =
                             Header { purpose: purpose.clone(), elements: payload.elements(), ..header.clone() };
                         if !report(me, peer, generation, outside.send(peer, header, payload).await) {
@@ -266,13 +262,13 @@ impl HolderState {
 }
 
 /// What is fetched or filled in stretches; anything else as it is.
-fn stretches(purpose: &Purpose, range: &Range<usize>) -> Vec<(Purpose, Range<usize>)> {
+fn stretches(purpose: &Purpose, whole: Interval) -> Vec<(Purpose, Interval)> {
     let cut = |interval: Interval, named: &dyn Fn(Interval) -> Purpose| {
         let starts = (0..interval.len()).step_by(STRETCH);
         let part = |at: u64| {
             let end = (at + STRETCH as u64).min(interval.len());
             let part = Interval::new(interval.start + at, interval.start + end);
-            (named(part), range.start + at as usize..range.start + end as usize)
+            (named(part), part)
         };
         starts.map(part).collect()
     };
@@ -287,20 +283,21 @@ fn stretches(purpose: &Purpose, range: &Range<usize>) -> Vec<(Purpose, Range<usi
         | Purpose::ActivationGradient { .. }
         | Purpose::GradientPartial { .. }
         | Purpose::ShadowGradient { .. }
-        | Purpose::Weights { .. } => vec![(purpose.clone(), range.clone())],
+        | Purpose::Weights { .. } => vec![(purpose.clone(), whole)],
     }
 }
 
 /// A part of a slot as one transfer.
-fn payload(kinds: &Kinds, range: &Range<usize>, wanted: Wanted) -> Payload {
-    let part = |kind: usize| {
-        let source: Arc<dyn BulkSource> = kinds[kind].clone();
-        Payload::ranges(source, vec![range.clone()])
+fn payload(still: &Still, interval: Interval, wanted: Wanted) -> Payload {
+    let kinds = match wanted {
+        Wanted::Weights => 1,
+        Wanted::State => usize::MAX,
     };
-    match wanted {
-        Wanted::Weights => part(0),
-        Wanted::State => part(0).then(part(1)).then(part(2)),
-    }
+    let parts = still.of(interval).take(kinds).map(|(buffer, range)| {
+        let source: Arc<dyn BulkSource> = buffer.clone();
+        Payload::ranges(source, vec![range])
+    });
+    parts.reduce(Payload::then).expect("SL-5 (weights are the first kind)")
 }
 
 /// Whether it got there; if not, the actor hears of it.

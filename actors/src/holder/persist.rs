@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use shoal_kernels::Buffer;
 use shoal_plan::digest::PieceLeaves;
 use shoal_plan::holder::{HolderEvent, SlotId};
 use shoal_plan::ids::Generation;
@@ -9,10 +10,10 @@ use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{Persist, PersistMode};
 
 use super::message::{HolderMsg, Work, WorkDone};
-use super::slot::Kinds;
+use super::slot::Still;
 use super::state::HolderState;
 use crate::transport::BulkSource;
-use crate::written::PieceData;
+use crate::written::{KindData, PieceData};
 
 impl HolderState {
     pub(super) fn persist(&self, generation: Generation, persist: Persist, version: Version, slots: &[SlotId]) {
@@ -23,8 +24,8 @@ impl HolderState {
                 let (cell, block, interval) = (Arc::clone(&slot.cell), slot.block, slot.interval);
                 let snapshot = self.thread(slot.role).run(move |_| cell.snapshot());
                 async move {
-                    let kinds = snapshot.await.map_err(|panic| panic.to_string())?;
-                    Ok(PieceData { block, interval, kinds: sources(kinds) })
+                    let still = snapshot.await.map_err(|panic| panic.to_string())?;
+                    Ok(PieceData { block, interval, kinds: sources(&still) })
                 }
             })
             .collect();
@@ -32,7 +33,7 @@ impl HolderState {
         let report = self.report();
         tokio::spawn(async move {
             let write = move |pieces: Vec<PieceData>| match persist.mode {
-                PersistMode::Hash => Ok(pieces.iter().flat_map(|p| p.leaves(table.block(p.block))).collect()),
+                PersistMode::Hash => Ok(pieces.iter().flat_map(|p| p.leaves(&table)).collect()),
                 PersistMode::Write => {
                     let leaves = shelf.write(job, &table, version, &pieces);
                     let kept = leaves.and_then(|leaves| shelf.write_report(job, &report).map(|()| leaves));
@@ -74,6 +75,7 @@ async fn persisted(
     tokio::task::spawn_blocking(move || write(pieces)).await.map_err(|error| error.to_string())?
 }
 
-fn sources(kinds: Kinds) -> [Arc<dyn BulkSource>; 3] {
-    kinds.map(|kind| -> Arc<dyn BulkSource> { kind })
+fn sources(still: &Still) -> Vec<KindData> {
+    let source = |buffer: &Arc<Buffer>| -> Arc<dyn BulkSource> { buffer.clone() };
+    still.parts().map(|(kind, interval, buffer)| KindData { kind, interval, data: source(buffer) }).collect()
 }

@@ -314,9 +314,9 @@ impl HolderState {
         let fact = HolderEvent::WeightsArrived { generation, step, piece };
         self.args.devices.compute.submit(
             move |device| {
-                let [weights, _, _] = cell.snapshot();
+                let still = cell.snapshot();
                 for core in &cores {
-                    core.copy_weights(device, block, interval, weights.view());
+                    core.copy_weights(device, block, interval, still.weights().view());
                 }
             },
             move |result| {

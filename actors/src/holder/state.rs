@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use shoal_kernels::Buffer;
+use shoal_model::update::Optimizer;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{Holder, HolderCommand, HolderEvent, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
 use shoal_plan::ids::Generation;
@@ -23,6 +24,7 @@ pub struct HolderState {
     pub(super) me: ActorRef<HolderMsg>,
     pub(super) args: HolderArgs,
     pub(super) table: Arc<ModelTable>,
+    pub(super) optimizer: Optimizer,
     pub(super) loader: Loader,
     books: Holder,
     pub(super) slots: BTreeMap<SlotId, Slot>,
@@ -39,11 +41,12 @@ pub struct HolderState {
 
 impl HolderState {
     pub(super) async fn new(me: ActorRef<HolderMsg>, args: HolderArgs) -> Result<Self, ActorProcessingErr> {
-        let table = Arc::new(ModelTable::of(&args.job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&args.job.spec));
         let loader = loader(&me, &args).await?;
         Ok(Self {
             books: Holder::new(args.node, &args.job, Arc::clone(&table)),
             me,
+            optimizer: Optimizer::of(&args.job.spec, Arc::clone(&table)),
             args,
             table,
             loader,

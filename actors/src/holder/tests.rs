@@ -1,5 +1,6 @@
 pub(crate) mod cluster;
 mod numerics;
+mod optimizers;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use shoal_plan::digest::PieceLeaves;
 use shoal_plan::ids::{BlockId, Digest};
 use shoal_plan::ledger::Version;
-use shoal_plan::space::Interval;
+use shoal_plan::space::{Interval, Kind};
 use shoal_wire::control::WrittenPiece;
 
 /// Form of `manifest.json`.
@@ -48,8 +48,12 @@ impl Manifest {
         })
     }
 
-    /// The file that holds an interval.
-    pub(super) fn file_of(&self, block: BlockId, interval: Interval) -> Option<&FileEntry> {
-        self.files.iter().find(|f| f.block == block && f.interval.intersection(interval) == Some(interval))
+    /// The file that holds some elements of a kind, and all that it holds of it.
+    pub(super) fn file_of(&self, block: BlockId, kind: Kind, interval: Interval) -> Option<(&FileEntry, Interval)> {
+        let held = |file: &FileEntry| {
+            let of_kind = file.leaves.iter().filter(|leaves| (leaves.block, leaves.kind) == (block, kind));
+            of_kind.map(|leaves| leaves.interval).find(|held| held.intersection(interval) == Some(interval))
+        };
+        self.files.iter().find_map(|file| Some((file, held(file)?)))
     }
 }

@@ -1,7 +1,7 @@
 //! Pieces on disk.
 //!
 //! ```text
-//! <data dir>/jobs/<job>/<step>-<chain>/b3-0-4096.safetensors   weight, moment1, moment2 of one piece
+//! <data dir>/jobs/<job>/<step>-<chain>/b3-0-4096.safetensors   every kind of state of one piece
 //!                                      manifest.json           what is there, leaf hashes, blake3 of each file
 //! <data dir>/jobs/<job>/report.json                            counters when the job left this node's arenas
 //! ```
@@ -17,7 +17,7 @@ mod shelf;
 
 pub use error::WrittenError;
 pub use manifest::Manifest;
-pub use piece::PieceData;
+pub use piece::{KindData, PieceData};
 pub use shelf::Shelf;
 
 /// Versions of one job that are kept; older ones are removed after a newer one is complete.

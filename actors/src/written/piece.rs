@@ -1,4 +1,4 @@
-//! One piece as a safetensors file: three flat f32 tensors, `weight`, `moment1` and `moment2`.
+//! One piece as a safetensors file: a flat f32 tensor for each kind of its state, named by it (`weight`, `moment1`).
 //!
 //! Written by hand rather than through the library so that elements go from the arena to the file without a second copy
 //! of the piece in memory; the format is eight bytes of header length, the header in JSON, the elements.
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use safetensors::tensor::Metadata;
-use shoal_plan::blocks::BlockTable;
-use shoal_plan::digest::{self, PieceLeaves, STATE_KINDS};
+use shoal_plan::blocks::ModelTable;
+use shoal_plan::digest::{self, PieceLeaves};
 use shoal_plan::ids::{BlockId, Digest};
 use shoal_plan::space::{Interval, Kind};
 
@@ -19,35 +19,41 @@ use super::WrittenError;
 use super::manifest::FileEntry;
 use crate::transport::BulkSource;
 
-/// Weights and both moments of a piece, held still.
+/// The whole state of a piece, held still.
 #[derive(Clone)]
 pub struct PieceData {
     /// Whose space.
     pub block: BlockId,
     /// Elements.
     pub interval: Interval,
-    /// In the order of [`STATE_KINDS`]; each exactly the interval.
-    pub kinds: [Arc<dyn BulkSource>; 3],
+    /// In the table's order, the weight first.
+    pub kinds: Vec<KindData>,
+}
+
+/// One kind of a piece's state.
+#[derive(Clone)]
+pub struct KindData {
+    /// Which.
+    pub kind: Kind,
+    /// Elements of the kind's space.
+    pub interval: Interval,
+    /// Exactly these.
+    pub data: Arc<dyn BulkSource>,
 }
 
 impl PieceData {
-    /// Leaf hashes of the three kinds.
+    /// Leaf hashes of every kind.
     #[must_use]
-    pub fn leaves(&self, table: &BlockTable) -> Vec<PieceLeaves> {
-        STATE_KINDS
-            .iter()
-            .zip(&self.kinds)
-            .map(|(&kind, data)| PieceLeaves {
-                block: self.block,
-                interval: self.interval,
-                kind,
-                leaves: digest::leaves(table, self.interval, data.elements()),
-            })
-            .collect()
+    pub fn leaves(&self, table: &ModelTable) -> Vec<PieceLeaves> {
+        let leaves = |&KindData { kind, interval, ref data }: &KindData| {
+            let leaves = digest::leaves(table.space(kind, self.block), interval, data.elements());
+            PieceLeaves { block: self.block, interval, kind, leaves }
+        };
+        self.kinds.iter().map(leaves).collect()
     }
 
     /// Writes and syncs the piece's file in `directory`.
-    pub(super) fn write(&self, directory: &Path, table: &BlockTable) -> Result<FileEntry, WrittenError> {
+    pub(super) fn write(&self, directory: &Path, table: &ModelTable) -> Result<FileEntry, WrittenError> {
         let name = format!("{}-{}-{}.safetensors", self.block, self.interval.start, self.interval.end);
         let path = directory.join(&name);
         let failed = || WrittenError::write(&path);
@@ -57,9 +63,9 @@ impl PieceData {
             hasher.update(bytes);
             out.write_all(bytes).map_err(failed())
         };
-        put(&header(self.interval.len()))?;
-        for data in &self.kinds {
-            put(bytemuck::cast_slice(data.elements()))?;
+        put(&header(&self.kinds))?;
+        for kind in &self.kinds {
+            put(bytemuck::cast_slice(kind.data.elements()))?;
         }
         let file = out.into_inner().map_err(|e| failed()(e.into_error()))?;
         file.sync_all().map_err(failed())?;
@@ -74,19 +80,23 @@ impl PieceData {
 }
 
 /// Length and header; elements follow at a multiple of eight bytes.
-fn header(elements: u64) -> Vec<u8> {
-    let bytes = elements * 4;
-    let tensor = |at: u64| serde_json::json!({ "dtype": "F32", "shape": [elements], "data_offsets": [at, at + bytes] });
-    let header = serde_json::json!({ "weight": tensor(0), "moment1": tensor(bytes), "moment2": tensor(2 * bytes) });
-    let mut json = header.to_string().into_bytes();
+fn header(kinds: &[KindData]) -> Vec<u8> {
+    let (mut tensors, mut at) = (serde_json::Map::new(), 0);
+    for KindData { kind, interval, .. } in kinds {
+        let end = at + interval.len() * 4;
+        let tensor = serde_json::json!({ "dtype": "F32", "shape": [interval.len()], "data_offsets": [at, end] });
+        tensors.insert(kind.to_string(), tensor);
+        at = end;
+    }
+    let mut json = serde_json::Value::Object(tensors).to_string().into_bytes();
     json.resize(json.len().next_multiple_of(8), b' ');
     let mut out = (json.len() as u64).to_le_bytes().to_vec();
     out.extend(json);
     out
 }
 
-/// Reads some elements of one kind, as little-endian bytes.
-pub(super) fn read(path: &Path, entry: &FileEntry, kind: Kind, wanted: Interval) -> Result<Vec<u8>, WrittenError> {
+/// Reads some elements of one kind, of which the file has `held`, as little-endian bytes.
+pub(super) fn read(path: &Path, held: Interval, kind: Kind, wanted: Interval) -> Result<Vec<u8>, WrittenError> {
     let failed = || WrittenError::read(path);
     let damaged = |found: String| WrittenError::Damaged { path: path.to_owned(), found };
     let file = File::open(path).map_err(failed())?;
@@ -100,22 +110,13 @@ pub(super) fn read(path: &Path, entry: &FileEntry, kind: Kind, wanted: Interval)
     file.read_exact_at(&mut head, 0).map_err(failed())?;
     // The library's own reader wants the whole file in memory; its header type does not.
     let metadata: Metadata = serde_json::from_slice(&head[8..]).map_err(|e| damaged(e.to_string()))?;
-    let info = metadata.info(name_of(kind)).ok_or_else(|| damaged(format!("it has no tensor {}", name_of(kind))))?;
-    let elements = entry.interval.len();
+    let info = metadata.info(&kind.to_string()).ok_or_else(|| damaged(format!("it has no tensor {kind}")))?;
+    let elements = held.len();
     if info.shape != [elements as usize] {
-        return Err(damaged(format!("{} has shape {:?}, not [{elements}]", name_of(kind), info.shape)));
+        return Err(damaged(format!("{kind} has shape {:?}, not [{elements}]", info.shape)));
     }
     let mut bytes = vec![0; wanted.len() as usize * 4];
-    let at = head.len() as u64 + info.data_offsets.0 as u64 + (wanted.start - entry.interval.start) * 4;
+    let at = head.len() as u64 + info.data_offsets.0 as u64 + (wanted.start - held.start) * 4;
     file.read_exact_at(&mut bytes, at).map_err(failed())?;
     Ok(bytes)
-}
-
-fn name_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Weight => "weight",
-        Kind::Grad => "grad",
-        Kind::Moment1 => "moment1",
-        Kind::Moment2 => "moment2",
-    }
 }

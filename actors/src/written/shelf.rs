@@ -78,7 +78,7 @@ impl Shelf {
         fs::create_dir(&draft).map_err(WrittenError::write(&draft))?;
         let mut files = Vec::with_capacity(pieces.len());
         for data in pieces {
-            files.push(data.write(&draft, table.block(data.block))?);
+            files.push(data.write(&draft, table)?);
         }
         let manifest = Manifest { format: FORMAT, version, files };
         write_json(&draft.join(MANIFEST), &manifest)?;
@@ -117,8 +117,8 @@ impl Shelf {
             return Err(WrittenError::TooMuch { interval, max: MAX_ANSWER_BYTES });
         }
         for (path, manifest) in self.manifests(job)?.iter().rev().filter(|(_, m)| m.version.step == step) {
-            if let Some(entry) = manifest.file_of(block, interval) {
-                return piece::read(&path.join(&entry.name), entry, kind, interval);
+            if let Some((entry, held)) = manifest.file_of(block, kind, interval) {
+                return piece::read(&path.join(&entry.name), held, kind, interval);
             }
         }
         Err(WrittenError::NotHere { job, step, block, kind, interval })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use safetensors::SafeTensors;
 use shoal_config::spec::{Gpt2Spec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::digest::{self, STATE_KINDS};
+use shoal_plan::digest;
 use shoal_plan::ids::{BlockId, Digest, JobId};
 use shoal_plan::ledger::Version;
 use shoal_plan::space::{Interval, Kind};
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::*;
 
 const JOB: JobId = JobId(7);
+const KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 
 fn table() -> ModelTable {
     ModelTable::of(&ModelSpec::Gpt2(Gpt2Spec {
@@ -40,7 +41,8 @@ fn value(block: BlockId, kind: usize, step: u64, i: u64) -> f32 {
 fn piece(block: u32, start: u64, end: u64, step: u64) -> PieceData {
     let (block, interval) = (BlockId(block), Interval::new(start, end));
     let data = |kind| -> Vec<f32> { (start..end).map(|i| value(block, kind, step, i)).collect() };
-    PieceData { block, interval, kinds: [Arc::new(data(0)), Arc::new(data(1)), Arc::new(data(2))] }
+    let kinds = KINDS.iter().enumerate().map(|(k, &kind)| KindData { kind, interval, data: Arc::new(data(k)) });
+    PieceData { block, interval, kinds: kinds.collect() }
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn what_is_written_is_read_back_by_a_later_process() {
         assert_eq!(found.leaves, told.leaves);
         let wanted = Interval::new(found.interval.start + 5, found.interval.end - 3);
         let bytes = later.read(JOB, 3, (found.block, found.kind, wanted)).expect("read");
-        let kind = STATE_KINDS.iter().position(|&k| k == found.kind).expect("a state kind");
+        let kind = KINDS.iter().position(|&k| k == found.kind).expect("a state kind");
         let expected: Vec<u8> =
             (wanted.start..wanted.end).flat_map(|i| value(found.block, kind, 3, i).to_le_bytes()).collect();
         assert_eq!(bytes, expected);

@@ -86,6 +86,8 @@ pub struct JobStatus {
     pub job: String,
     /// Its name.
     pub name: String,
+    /// Its optimizer, as in a job file.
+    pub optimizer: String,
     /// Where it stands.
     pub state: JobState,
     /// Committed steps.

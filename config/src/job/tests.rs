@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::*;
-use crate::spec::{InitSpec, LrShape, LrSpec, NumericsSpec, Wire};
+use crate::spec::{AdamSpec, InitSpec, LrShape, LrSpec, NumericsSpec, OptimizerSpec, Wire};
 
 mod models;
+mod optimizer;
 
 const MINIMAL: &str = "\
 [model]
@@ -34,7 +35,11 @@ fn every_key_but_model_data_and_steps_has_a_default() {
     let train = &spec.train;
     assert_eq!((train.global_batch, train.micro_batch, train.clip), (32, 4, Some(1.0)));
     assert_eq!((train.max_skips, train.numerics), (Some(10), NumericsSpec { wire: Wire::Fp32 }));
-    assert_eq!(train.optimizer, AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 });
+    assert_eq!(
+        train.optimizer,
+        OptimizerSpec::AdamW(AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 })
+    );
+    assert_eq!(train.decay, []);
     assert_eq!(train.schedule, LrSpec { peak: 6e-4, minimum: 6e-4 / 10.0, warmup: 20, shape: LrShape::Cosine });
     assert_eq!(train.evaluate, Some(EvalSpec { every: 20, samples: 32 }));
     assert_eq!(

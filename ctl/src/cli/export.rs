@@ -74,7 +74,7 @@ pub struct ExportTarget {
     /// A model that other programs read; `--format` says which.
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
-    /// The very tensors that the digest is defined over: weights, first and second moments.
+    /// The very tensors that the digest is defined over: weights and what the optimizer remembers.
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }

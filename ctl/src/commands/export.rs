@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
     let (client, job) = (&context.client, &args.job);
     // Before the cluster writes anything.
     let spec = client.job(job)?.spec;
-    let table = ModelTable::of(&spec.model);
+    let table = ModelTable::of_job(&spec);
     let form = Form::of(args, &spec.model)?;
     let dir = args.target.to.as_deref().or(args.target.state.as_deref());
     let dir = dir.expect("CT-2 (the command line asks for one of --to and --state)");

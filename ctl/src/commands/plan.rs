@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use shoal_config::{JobSpec, job};
+use shoal_config::JobSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::draw::{self, Summary};
 use shoal_plan::engine::Offer;
@@ -11,7 +11,7 @@ use shoal_plan::ids::{Digest, NodeId};
 use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::planner::{Held, NoPlan, make_plan};
 
-use super::Context;
+use super::{Context, job_file};
 use crate::cli::PlanArgs;
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
@@ -34,7 +34,7 @@ pub(super) struct Drawn {
 }
 
 pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure> {
-    let spec = job::read(&args.file)?;
+    let spec = job_file::read(&args.file)?;
     let offer = Offer { budget_bytes: args.memory.0, threads: args.threads, class: "any".to_owned() };
     let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
     let drawn = draw(spec, &members)
@@ -47,7 +47,7 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
     // A layout does not depend on what is in the data, so the data need not be there.
     let data = DataFacts { digest: Digest::default(), train_tokens: 0, validation_tokens: 0 };
     let job = Job { spec, data, weights: None };
-    let table = ModelTable::of(&job.spec.model);
+    let table = ModelTable::of_job(&job.spec);
     let planned = make_plan(&job, &table, members, &BTreeSet::new(), &Held::none())?;
     Ok(Drawn {
         job: job.spec.name.clone(),

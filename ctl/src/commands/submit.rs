@@ -4,10 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use shoal_config::job;
 use shoal_wire::api::{DataReading, Fault, JobStatus};
 
-use super::Context;
+use super::{Context, job_file};
 use crate::cli::Submit;
 use crate::failure::{Failure, Verdict};
 
@@ -17,7 +16,7 @@ const STILL_SECONDS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn run(context: &Context, args: &Submit) -> Result<Verdict, Failure> {
-    let spec = job::read(&args.file)?;
+    let spec = job_file::read(&args.file)?;
     let answer = context.client.submit(spec, args.again)?;
     if !args.no_wait {
         read_through(context, &answer.job, args.timeout)?;

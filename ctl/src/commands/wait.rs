@@ -87,6 +87,7 @@ mod tests {
         JobStatus {
             job: "j1".into(),
             name: "x".into(),
+            optimizer: "adamw".to_owned(),
             state,
             step,
             steps: 10,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::digest::STATE_KINDS;
 use shoal_plan::ids::Digest;
 
 use super::tensors;
@@ -14,8 +13,8 @@ use crate::failure::Failure;
 /// Names of the files of a model's state.
 #[must_use]
 pub fn file_names(table: &ModelTable) -> BTreeSet<String> {
-    let kinds = || STATE_KINDS.into_iter();
-    table.blocks.iter().flat_map(|block| kinds().map(|kind| tensors::file_name(block, kind))).collect()
+    let names = |&kind| table.blocks.iter().map(move |block| tensors::file_name(block, kind));
+    table.kinds().iter().flat_map(names).collect()
 }
 
 /// Writes a file for each block and kind of a written step.
@@ -23,8 +22,8 @@ pub fn file_names(table: &ModelTable) -> BTreeSet<String> {
 /// # Errors
 /// If the coordinator has no such step, a download breaks off, or a file cannot be written.
 pub fn export(client: &Client, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
-    for kind in STATE_KINDS {
-        for block in &table.blocks {
+    for &kind in table.kinds() {
+        for block in table.blocks.iter().map(|block| table.space(kind, block.id)) {
             let path = format!("jobs/{job}/state/{step}/{}/{}", block.id.0, kind);
             tensors::write(dir, block, kind, client.download(&path)?)?;
         }
@@ -38,8 +37,8 @@ pub fn export(client: &Client, job: &str, step: u64, table: &ModelTable, dir: &P
 /// If a file is missing or not what [`export`] writes.
 pub fn recompute(dir: &Path, table: &ModelTable) -> Result<Digest, Failure> {
     let mut root = blake3::Hasher::new();
-    for kind in STATE_KINDS {
-        for block in &table.blocks {
+    for &kind in table.kinds() {
+        for block in table.blocks.iter().map(|block| table.space(kind, block.id)) {
             tensors::read(dir, block, kind, |segment| {
                 root.update(blake3::hash(segment).as_bytes());
             })?;

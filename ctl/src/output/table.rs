@@ -115,6 +115,7 @@ impl Show for JobStatus {
             ("job", format!("{} ({})", self.job, self.name)),
             ("state", word(&self.state)),
             ("step", format!("{} of {}", count(self.step), count(self.steps))),
+            ("optimizer", self.optimizer.clone()),
             ("loss", loss_at(self.loss, self.loss_step, self.step)),
             ("validation loss", loss(self.val_loss)),
             ("speed", rate(self.tokens_per_second)),

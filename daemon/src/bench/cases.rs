@@ -6,8 +6,8 @@ mod llama;
 use half::{pack, round, unpack};
 use llama::{rms_norm, rms_norm_backward, rope, swiglu, swiglu_backward};
 use shoal_kernels::{
-    AdamW, Arena, ArenaError, Attention, Buffer, Device, Dropout, DropoutKey, DropoutSite, Layout, Linear, NormParams,
-    Tag, Write,
+    Adam, Arena, ArenaError, Attention, Buffer, Decay, Device, Dropout, DropoutKey, DropoutSite, Layout, Linear,
+    NormParams, Tag, Write,
 };
 
 /// Sizes of a GPT-2 and its micro-batch.
@@ -321,9 +321,9 @@ fn adamw(elements: usize) -> Case {
     case("adamw", format!("{elements}"), passes(7, elements), move |device, arena| {
         let [mut weight, mut moment1, mut moment2, gradient] = buffers(device, arena, [elements; 4])?;
         device.fill(moment2.view_mut(), 0.01);
-        let scalars = AdamW {
+        let scalars = Adam {
             scale: 1.0,
-            decay: 0.9999,
+            decay: Decay::Kept(0.9999),
             step_size: 1e-4,
             root_correction: 1.0,
             beta1: 0.9,
@@ -332,7 +332,7 @@ fn adamw(elements: usize) -> Case {
         };
         Ok(Box::new(move |device| {
             let moments = (moment1.view_mut(), moment2.view_mut());
-            device.adamw(weight.view_mut(), moments, gradient.view(), &scalars, true);
+            device.adam(weight.view_mut(), moments, gradient.view(), &scalars);
         }))
     })
 }

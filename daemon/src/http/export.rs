@@ -51,7 +51,7 @@ impl Form {
 pub(super) async fn weights(app: &App, id: &str, step: Option<u64>) -> Result<StateReader, Fault> {
     let reader = StateReader::open(app, call::job_id(id)?, step).await?;
     for number in 0..reader.table().blocks.len() as u32 {
-        let (block, whole) = reader.block(number)?;
+        let (block, whole) = reader.block(Kind::Weight, number)?;
         reader.complete(block, Kind::Weight, whole)?;
     }
     Ok(reader)

@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use shoal_actors::coordinator::{CoordinatorMsg, Read, Repeat, Submitted, To};
+use shoal_plan::decay;
 use shoal_plan::job::Job;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeReport, PlanAnswer, SubmitAnswer, SubmitRequest};
 use shoal_wire::control::{Answer, Question};
@@ -30,6 +31,7 @@ pub(super) struct After {
 pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<SubmitAnswer>, Fault> {
     let SubmitRequest { spec, again } = call::full_body(&bytes)?;
     spec.check().map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
+    decay::check(&spec).map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
     let repeat = if again { Repeat::Again } else { Repeat::Join };
     let submitted = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await?;
     let known = matches!(submitted, Submitted::Known(_));

@@ -20,7 +20,6 @@ const CHUNK_ELEMENTS: u64 = 1 << 20;
 
 /// How long workers are waited for that may be on their way back.
 const RETURN: Duration = Duration::from_secs(3);
-const KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 
 /// A written state of a job at one version.
 #[derive(Clone, Debug)]
@@ -44,8 +43,10 @@ impl StateReader {
             changes.mark_unchanged();
             let reader = Self::look(app, id, step).await?;
             let whole = reader.table.blocks.iter().all(|block| {
-                let interval = Interval::new(0, block.len);
-                KINDS.iter().all(|kind| reader.catalogue.complete(block.id, *kind, interval).is_ok())
+                reader.table.kinds().iter().all(|&kind| {
+                    let interval = Interval::new(0, reader.table.space(kind, block.id).len);
+                    reader.catalogue.complete(block.id, kind, interval).is_ok()
+                })
             });
             if whole || !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
                 return Ok(reader);
@@ -59,7 +60,7 @@ impl StateReader {
         let answers = app.question(To::All, Question::Manifest { job: id }).await?;
         let names = app.read(|reply| Read::AbsentHolders(id, reply)).await?;
         let absent = Arc::new(Absent { names, here: answers.len() });
-        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&job.spec));
         Ok(Self { app: app.clone(), id, job, table, absent, catalogue: Arc::new(Catalogue::new(version, answers)) })
     }
 
@@ -85,10 +86,16 @@ impl StateReader {
         })
     }
 
-    /// A block by its number, with its whole space.
-    pub(super) fn block(&self, number: u32) -> Result<(BlockId, Interval), Fault> {
+    /// A block by its number, with the whole space of a kind of its state.
+    pub(super) fn block(&self, kind: Kind, number: u32) -> Result<(BlockId, Interval), Fault> {
+        let kinds = self.table.kinds();
+        if !kinds.contains(&kind) {
+            let kinds = kinds.iter().map(Kind::to_string).collect::<Vec<_>>().join(", ");
+            let optimizer = self.job.spec.train.optimizer.name();
+            return Err(Fault::Malformed(format!("a job with {optimizer} has no {kind}; it has {kinds}")));
+        }
         match self.table.blocks.get(number as usize) {
-            Some(block) => Ok((block.id, Interval::new(0, block.len))),
+            Some(block) => Ok((block.id, Interval::new(0, self.table.space(kind, block.id).len))),
             None => {
                 let last = self.table.blocks.len() - 1;
                 Err(Fault::Malformed(format!("there is no block {number}; blocks go from 0 to {last}")))

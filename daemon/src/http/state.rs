@@ -18,7 +18,7 @@ pub(super) async fn block(
 ) -> Result<Response, Fault> {
     let kind = kind_of(&kind)?;
     let reader = StateReader::open(&app, call::job_id(&id)?, Some(number("step", &step)?)).await?;
-    let (block, whole) = reader.block(number("block", &block)? as u32)?;
+    let (block, whole) = reader.block(kind, number("block", &block)? as u32)?;
     reader.complete(block, kind, whole)?;
     let bytes = whole.len() * 4;
     let chunks = futures_util::stream::try_unfold(Some(whole), move |rest| {
@@ -44,7 +44,10 @@ fn kind_of(word: &str) -> Result<Kind, Fault> {
         "weight" => Ok(Kind::Weight),
         "moment1" => Ok(Kind::Moment1),
         "moment2" => Ok(Kind::Moment2),
-        other => Err(Fault::Malformed(format!("`{other}` is no kind of state; kinds are weight, moment1, moment2"))),
+        "factors" => Ok(Kind::Factors),
+        other => Err(Fault::Malformed(format!(
+            "`{other}` is no kind of state; kinds are weight, moment1, moment2, factors, as far as the optimizer has them"
+        ))),
     }
 }
 

@@ -137,7 +137,7 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let id = submitted(&served, dir.path()).await;
     let job: Job = served.get(&format!("/v1/jobs/{id}/job")).await;
-    let table = ModelTable::of(&job.spec.model);
+    let table = ModelTable::of_job(&job.spec);
     let genesis = Version { step: 0, chain: job.genesis() };
     let all = pieces(&table, genesis);
 

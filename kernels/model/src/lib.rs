@@ -20,6 +20,7 @@ pub mod sample;
 pub mod solo;
 mod stage;
 mod sums;
+pub mod update;
 mod weights;
 mod wire;
 

@@ -1,14 +1,16 @@
 //! The whole model against golden tensors that `fixtures/make_gpt2.py` made with PyTorch in float64.
 
+mod optimizers;
+
 use safetensors::SafeTensors;
 use shoal_config::JobSpec;
-use shoal_config::spec::{AdamWSpec, InitSpec, LrShape, LrSpec, TrainSpec};
+use shoal_config::spec::{AdamSpec, InitSpec, LrShape, LrSpec, OptimizerSpec, TrainSpec};
 use shoal_kernels::{Arena, Device};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{BlockId, Lane, MicroBatch as MicroBatchId};
 use shoal_plan::job::Job;
-use shoal_plan::ledger::backward_seed;
+use shoal_plan::ledger::{LedgerEntry, backward_seed};
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
 use crate::files::Files;
@@ -29,7 +31,7 @@ fn golden_job(lanes: u32, micro_batch: u32) -> Job {
         steps: STEPS as u64,
         global_batch: SAMPLES as u32,
         micro_batch,
-        optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1 },
+        optimizer: OptimizerSpec::AdamW(AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1 }),
         schedule: LrSpec { peak: 3e-3, minimum: 3e-4, warmup: 2, shape: LrShape::Cosine },
         clip: Some(1.75),
         ..spec.train
@@ -53,7 +55,11 @@ fn golden_weights(job: &Job, table: &ModelTable) -> Values {
 
 /// A golden tensor, whatever its type.
 fn golden(name: &str) -> Vec<f64> {
-    let file = SafeTensors::deserialize(GOLDEN).expect("the script wrote safetensors");
+    tensor(GOLDEN, name)
+}
+
+fn tensor(file: &[u8], name: &str) -> Vec<f64> {
+    let file = SafeTensors::deserialize(file).expect("the script wrote safetensors");
     let view = file.tensor(name).expect("the script wrote it");
     let bytes = view.data();
     match view.dtype() {
@@ -149,25 +155,36 @@ fn logits_loss_and_every_gradient_are_pytorchs() {
     assert_close(&job, &table, &gradients, "grad", |_| 3e-6);
 }
 
+/// The script's model in one place.
+fn golden_solo(job: &Job, table: &ModelTable, device: &Device, arena: &Arena) -> Solo {
+    let mut solo = Solo::new(device, arena, job).expect("room");
+    for (b, values) in golden_weights(job, table).iter().enumerate() {
+        solo.write_weights(device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
+    }
+    solo
+}
+
+/// Trains it on the script's batch `step`, from 0.
+fn golden_step(solo: &mut Solo, device: &Device, step: usize) -> LedgerEntry {
+    // The batch's order does not matter: its samples are taken as they are asked for.
+    let mut next = 0;
+    let mut take = |_| {
+        next += 1;
+        window(step, next - 1)
+    };
+    solo.step(device, &mut take).expect("room")
+}
+
 #[test]
 fn five_steps_of_adamw_are_pytorchs() {
     for (lanes, micro_batch) in [(1, 4), (2, 1), (3, 2)] {
         let job = golden_job(lanes, micro_batch);
         let table = ModelTable::of(&job.spec.model);
         let (device, arena) = device(1);
-        let mut solo = Solo::new(&device, &arena, &job).expect("room");
-        for (b, values) in golden_weights(&job, &table).iter().enumerate() {
-            solo.write_weights(&device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
-        }
+        let mut solo = golden_solo(&job, &table, &device, &arena);
         let (losses, norms) = (golden("losses"), golden("norms"));
         for step in 0..STEPS {
-            // The batch's order does not matter: its samples are taken as they are asked for.
-            let mut next = 0;
-            let mut take = |_| {
-                next += 1;
-                window(step, next - 1)
-            };
-            let entry = solo.step(&device, &mut take).expect("room");
+            let entry = golden_step(&mut solo, &device, step);
             let mean = 1.0 / (entry.tokens as f64 * f64::from(backward_seed(&job.spec)));
             let norm = entry.norm.to_f64().sqrt() * mean;
             assert!((entry.loss.to_f64() / losses[step] - 1.0).abs() < 1e-6, "loss of step {step}");

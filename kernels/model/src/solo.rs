@@ -6,18 +6,19 @@
 use std::sync::{Arc, OnceLock};
 
 use shoal_exact::ExactSum;
-use shoal_kernels::{AdamW, Arena, ArenaError, Buffer, Device, LossSum, SquareSum, Tag};
+use shoal_kernels::{Arena, ArenaError, Buffer, Device, LossSum, SquareSum, Tag};
 use shoal_plan::batch::{MicroBatch, context, micro_batches, validation_micro_batches};
 use shoal_plan::blocks::{BlockTable, ModelTable};
 use shoal_plan::commit::{StepReport, entry};
-use shoal_plan::digest::{PieceLeaves, STATE_KINDS, assemble, leaves};
+use shoal_plan::digest::{PieceLeaves, assemble, leaves};
 use shoal_plan::ids::{BlockId, Digest, Lane, MicroBatch as MicroBatchId};
 use shoal_plan::job::Job;
-use shoal_plan::ledger::{LedgerEntry, Update, Version};
+use shoal_plan::ledger::{LedgerEntry, Version};
 use shoal_plan::protocol::{self, Norm};
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
 use crate::init::Initial;
+use crate::update::{Measured, Optimizer, State};
 use crate::{Input, ModelError, Phase, StageModel};
 
 /// A job in one place.
@@ -26,16 +27,12 @@ pub struct Solo {
     table: Arc<ModelTable>,
     /// Has the weights, which are updated where it computes with them.
     model: StageModel,
-    moments: Vec<Moments>,
+    /// What the optimizer remembers, by block.
+    memory: Vec<Vec<(Kind, Buffer)>>,
+    optimizer: Optimizer,
     version: Version,
     /// Updates applied so far.
     time: u64,
-}
-
-/// One block's moments.
-struct Moments {
-    first: Buffer,
-    second: Buffer,
 }
 
 impl Solo {
@@ -44,15 +41,16 @@ impl Solo {
     /// # Errors
     /// If the arena has no room, or the files are not what was submitted.
     pub fn new(device: &Device, arena: &Arena, job: &Job) -> Result<Self, ModelError> {
-        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&job.spec));
         let (blocks, lanes) = (table.blocks.len() as u32, job.spec.parallel.virtual_replicas);
         let model = StageModel::new((device, arena), &job.spec, Arc::clone(&table), 0..blocks, 0..lanes)?;
-        let moments = table.blocks.iter().map(|block| {
-            Moments::new(arena, block.len as usize).map_err(|source| ModelError::Weights { block: block.id, source })
+        let memory = table.blocks.iter().map(|block| {
+            memory(arena, &table, block.id).map_err(|source| ModelError::Weights { block: block.id, source })
         });
         let version = Version { step: 0, chain: job.genesis() };
-        let moments = moments.collect::<Result<_, _>>()?;
-        let mut solo = Self { job: job.clone(), model, moments, version, time: 0, table };
+        let memory = memory.collect::<Result<_, _>>()?;
+        let optimizer = Optimizer::of(&job.spec, Arc::clone(&table));
+        let mut solo = Self { job: job.clone(), model, memory, optimizer, version, time: 0, table };
         let table = Arc::clone(&solo.table);
         let initial = Initial::open(job, &table).map_err(|source| ModelError::Initial { source })?;
         for block in &table.blocks {
@@ -158,27 +156,23 @@ impl Solo {
     /// One kind of one block's state, where the host can see it.
     ///
     /// # Panics
-    /// If a gradient is asked for: it is not state.
+    /// If the job has no such state.
     #[must_use]
     pub fn read(&self, kind: Kind, block: BlockId) -> Option<&[f32]> {
-        let moments = &self.moments[block.0 as usize];
-        match kind {
-            Kind::Weight => {
-                let whole = Interval::new(0, self.table.block(block).len);
-                self.model.read_weights(block, whole).host_visible()
-            }
-            Kind::Moment1 => moments.first.host_visible(),
-            Kind::Moment2 => moments.second.host_visible(),
-            Kind::Grad => panic!("SO-1 (state is weights and moments): a gradient was asked for"),
+        if kind == Kind::Weight {
+            let whole = Interval::new(0, self.table.block(block).len);
+            return self.model.read_weights(block, whole).host_visible();
         }
+        let memory = self.memory[block.0 as usize].iter().find(|(held, _)| *held == kind);
+        memory.expect("SO-1 (the job has such state)").1.host_visible()
     }
 
     /// The digest of the state, as `shoal_plan::digest` defines it; `None` if the host cannot see the state.
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         let mut pieces = Vec::new();
-        for kind in STATE_KINDS {
-            for block in &self.table.blocks {
+        for &kind in self.table.kinds() {
+            for block in self.table.blocks.iter().map(|block| self.table.space(kind, block.id)) {
                 let interval = Interval::new(0, block.len);
                 let leaves = leaves(block, interval, self.read(kind, block.id)?);
                 pieces.push(PieceLeaves { block: block.id, interval, kind, leaves });
@@ -205,39 +199,25 @@ impl Solo {
     }
 
     fn apply(&mut self, device: &Device, entry: &LedgerEntry, gradients: &[Arc<Buffer>]) {
-        let Update::Apply(scalars) = entry.update else { return };
-        let optimizer = self.job.spec.train.optimizer;
-        let scalars = AdamW {
-            scale: f32::from_bits(scalars.scale),
-            decay: f32::from_bits(scalars.decay),
-            step_size: f32::from_bits(scalars.step_size),
-            root_correction: f32::from_bits(scalars.root_correction),
-            beta1: optimizer.beta1,
-            beta2: optimizer.beta2,
-            epsilon: optimizer.epsilon,
-        };
-        for ((block, moments), gradient) in self.table.blocks.iter().zip(&mut self.moments).zip(gradients) {
-            for param in &block.params {
-                let range = param.interval.range();
-                device.adamw(
-                    self.model.weights_mut(block.id, param.interval),
-                    (moments.first.view_mut().range(range.clone()), moments.second.view_mut().range(range.clone())),
-                    gradient.view().range(range),
-                    &scalars,
-                    param.decay,
-                );
+        for ((block, memory), gradient) in self.table.blocks.iter().zip(&mut self.memory).zip(gradients) {
+            let whole = Interval::new(0, block.len);
+            let Some(strokes) = self.optimizer.update(entry, block.id, whole, usize::MAX) else { return };
+            let mut measured = Measured::default();
+            for at in 0..strokes.count() {
+                let state = State::new(self.model.weights_mut(block.id, whole));
+                let state = memory.iter_mut().fold(state, |state, (kind, held)| state.with(*kind, held.view_mut()));
+                measured = strokes.carry_out(device, at, state, gradient.view(), measured);
             }
         }
     }
 }
 
-impl Moments {
-    fn new(arena: &Arena, elements: usize) -> Result<Self, ArenaError> {
-        Ok(Self {
-            first: arena.alloc_zeroed(Tag::Moment, elements)?,
-            second: arena.alloc_zeroed(Tag::Moment, elements)?,
-        })
-    }
+/// A buffer for each kind of a block's state but the weights.
+fn memory(arena: &Arena, table: &ModelTable, block: BlockId) -> Result<Vec<(Kind, Buffer)>, ArenaError> {
+    let remembered = table.kinds().iter().filter(|kind| **kind != Kind::Weight);
+    remembered
+        .map(|&kind| Ok((kind, arena.alloc_zeroed(Tag::Moment, table.space(kind, block).len as usize)?)))
+        .collect()
 }
 
 /// A block's gradient over all lanes, the head's part added to its own.
@@ -266,6 +246,7 @@ fn checked(sum: ExactSum, finite: bool) -> Norm {
 #[cfg(test)]
 mod tests {
     use shoal_config::spec::EvalSpec;
+    use shoal_plan::ledger::Update;
 
     use super::*;
     use crate::testing::{device, job, tokens, with_data};
@@ -298,6 +279,15 @@ mod tests {
         assert_eq!(digest_after_three(&job, 3, true), (digest, version));
         job.spec.seed += 1;
         assert_ne!(digest_after_three(&job, 1, false).0, digest);
+    }
+
+    #[test]
+    fn no_optimizer_knows_how_many_threads_there_are() {
+        for (name, optimizer) in crate::testing::optimizers() {
+            let mut job = with_data(job(1, 2, 32, 16, 65, 0.0));
+            job.spec.train.optimizer = optimizer;
+            assert_eq!(digest_after_three(&job, 1, false), digest_after_three(&job, 3, false), "{name}");
+        }
     }
 
     #[test]

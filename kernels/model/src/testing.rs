@@ -1,7 +1,10 @@
 //! What the tests of this crate share.
 
 use shoal_config::JobSpec;
-use shoal_config::spec::{Auto, Gpt2Spec, LlamaSpec, ModelSpec, ParallelSpec, Validation};
+use shoal_config::spec::{
+    AdafactorSpec, AdamSpec, Auto, Gpt2Spec, LlamaSpec, ModelSpec, Momentum, OptimizerSpec, ParallelSpec, RmsPropSpec,
+    SgdSpec, Validation,
+};
 use shoal_exact::philox::philox;
 use shoal_kernels::{Arena, Budget, Device, Tier};
 use shoal_plan::blocks::ModelTable;
@@ -19,7 +22,8 @@ pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32,
     spec.data.validation = Validation::Tail { fraction: 0.0 };
     let train = &mut spec.train;
     (train.steps, train.global_batch, train.micro_batch, train.evaluate) = (10, 8, 2, None);
-    train.optimizer.beta2 = 0.95;
+    let OptimizerSpec::AdamW(optimizer) = &mut train.optimizer else { panic!("the preset has AdamW") };
+    optimizer.beta2 = 0.95;
     spec.parallel = ParallelSpec { pipeline: Auto::Auto, data: Auto::Auto, virtual_replicas: 4, ..spec.parallel };
     spec
 }
@@ -44,6 +48,35 @@ pub(crate) fn llama(sizes: [u32; 8], biases: bool, tied_head: bool) -> ModelSpec
         ..llama.clone()
     };
     model
+}
+
+/// Every optimizer, with all that it can remember, and the least.
+pub(crate) fn optimizers() -> Vec<(&'static str, OptimizerSpec)> {
+    let adam = AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1 };
+    let sgd = |momentum| OptimizerSpec::Sgd(SgdSpec { momentum, weight_decay: 0.1 });
+    let rmsprop =
+        |momentum| OptimizerSpec::RmsProp(RmsPropSpec { alpha: 0.9, epsilon: 1e-6, momentum, weight_decay: 0.1 });
+    let adafactor = |beta1, parameter_scale| {
+        OptimizerSpec::Adafactor(AdafactorSpec {
+            epsilon1: 1e-30,
+            clip_threshold: 1.0,
+            decay_rate: -0.8,
+            beta1,
+            parameter_scale,
+            weight_decay: 0.1,
+        })
+    };
+    vec![
+        ("adamw", OptimizerSpec::AdamW(adam)),
+        ("adam", OptimizerSpec::Adam(adam)),
+        ("sgd", sgd(None)),
+        ("sgd_momentum", sgd(Some(Momentum::Classic(0.9)))),
+        ("sgd_nesterov", sgd(Some(Momentum::Nesterov(0.9)))),
+        ("rmsprop", rmsprop(None)),
+        ("rmsprop_momentum", rmsprop(Some(0.9))),
+        ("adafactor", adafactor(None, None)),
+        ("adafactor_scaled", adafactor(Some(0.9), Some(1e-3))),
+    ]
 }
 
 /// A job with data facts that give it plenty of windows.

@@ -15,7 +15,7 @@ use super::class::by_class;
 use super::elementwise::GRAIN;
 use crate::device::SquareSum;
 
-const CHUNK: usize = 16;
+pub(super) const CHUNK: usize = 16;
 
 by_class! {
     /// Sum of the chunks of `x` that are finite, and whether all are.
@@ -42,7 +42,7 @@ by_class! {
 }
 
 #[inline(always)]
-fn chunk_sum(x: &[f32; CHUNK]) -> f64 {
+pub(super) fn chunk_sum(x: &[f32; CHUNK]) -> f64 {
     // Indexed loops of constant length, which become a few vector instructions.
     let mut sums = [0.0; CHUNK / 2];
     for i in 0..CHUNK / 2 {

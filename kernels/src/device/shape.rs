@@ -148,25 +148,3 @@ impl SquareSum {
         self.finite &= other.finite;
     }
 }
-
-/// Scalars of one AdamW update; the ledger's `UpdateScalars` and the job's constants.
-///
-/// `g' = g scale; w = w decay (if decayed); m = beta1 m + (1-beta1) g'; v = beta2 v + (1-beta2) g' g';
-/// w = w - step_size m / (sqrt(v) / root_correction + epsilon)` (Loshchilov and Hutter, as PyTorch orders it).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamW {
-    /// Multiplies the gradient.
-    pub scale: f32,
-    /// 1 - learning rate x weight decay.
-    pub decay: f32,
-    /// learning rate / (1 - beta1^t).
-    pub step_size: f32,
-    /// sqrt(1 - beta2^t).
-    pub root_correction: f32,
-    /// First-moment decay.
-    pub beta1: f32,
-    /// Second-moment decay.
-    pub beta2: f32,
-    /// Added to the corrected root of the second moment.
-    pub epsilon: f32,
-}

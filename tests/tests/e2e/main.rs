@@ -9,6 +9,7 @@ mod hosts;
 mod input;
 mod layouts;
 mod memory;
+mod optimizers;
 mod prepare;
 mod sample;
 

@@ -5,6 +5,7 @@ use shoal_config::spec::{Gpt2Spec, LlamaSpec};
 use super::{BlockKind, BlockTable, CHUNK, HEAD_TABLE, Init, ModelTable, Param, TOKEN_TABLE};
 use crate::ids::BlockId;
 use crate::space::Interval;
+use crate::state::StateForm;
 
 /// Name, shape, whether it decays, initial values.
 type Row<'a> = (&'a str, &'a [u64], bool, Init);
@@ -79,7 +80,7 @@ fn model(embedding: BlockTable, layer: &BlockTable, layers: u32, head: BlockTabl
     for (i, block) in blocks.iter_mut().enumerate() {
         block.id = BlockId(i as u32);
     }
-    ModelTable { blocks }
+    ModelTable { blocks, state: StateForm::weights_alone() }
 }
 
 fn table(kind: BlockKind, rows: &[Row<'_>]) -> BlockTable {

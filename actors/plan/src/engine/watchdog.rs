@@ -20,8 +20,10 @@ use super::Engine;
 use super::face::Millis;
 use super::phase::{Persists, Phase, Shadow, Validation};
 use crate::batch::validation_windows;
+use crate::blocks::BlockTable;
 use crate::ids::{NodeId, Replica, Seat, StageIndex};
 use crate::rules::Breach;
+use crate::space::Interval;
 
 /// Attempts without any progress after which the job is parked.
 pub(super) const MOST_STALLS: u32 = 3;
@@ -236,9 +238,11 @@ impl Engine {
         self.patience(1).max(self.doubled(self.setup.timing.first_step)) + self.time_for_all_bytes()
     }
 
-    /// How long the whole state, weights and both moments, may take through one node.
+    /// How long the whole state, of every kind, may take through one node.
     fn time_for_all_bytes(&self) -> u64 {
-        12 * self.setup.table.blocks.iter().map(|block| block.len).sum::<u64>() / SLOWEST
+        let table = &self.setup.table;
+        let whole = |block: &BlockTable| table.state_bytes(block.id, Interval::new(0, block.len));
+        table.blocks.iter().map(whole).sum::<u64>() / SLOWEST
     }
 
     /// How long members may take until the next of them is ready: it may have the whole state to fetch.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::blocks::ModelTable;
-use crate::digest::{SEGMENT, nearest_edge};
+use crate::digest::SEGMENT;
 use crate::ids::BlockId;
 use crate::space::Interval;
 
@@ -34,7 +34,7 @@ pub(super) fn pieces(table: &ModelTable, stages: &[Range<u32>], replicas: usize)
             let mut start = 0;
             for (share, load) in load.iter_mut().enumerate() {
                 let ideal = block.len * (share as u64 + 1) / replicas as u64;
-                let end = if share + 1 == replicas { block.len } else { nearest_edge(block, ideal) };
+                let end = if share + 1 == replicas { block.len } else { table.nearest_edge(block, ideal) };
                 if start < end {
                     cuts.push(Cut { block: block.id, interval: Interval::new(start, end), stage, share });
                     *load += end - start;

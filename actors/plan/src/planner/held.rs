@@ -7,7 +7,7 @@ use crate::ids::{BlockId, NodeId};
 use crate::layout::Plan;
 use crate::space::{Interval, IntervalSet};
 
-/// Complete state (weight and both moments) by node, all at one version.
+/// Complete state (every kind of it) by node, all at one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     nodes: BTreeMap<NodeId, BTreeMap<BlockId, IntervalSet>>,
@@ -62,16 +62,30 @@ impl Held {
         self.nodes.get(&node)?.get(&block)
     }
 
-    /// Elements of a piece for which a node would need new memory.
+    /// Bytes of a piece for which a node would need new memory.
     #[must_use]
-    pub(super) fn new_room(&self, node: NodeId, block: BlockId, interval: Interval) -> u64 {
-        if self.slots.contains(&(node, block, interval)) { 0 } else { interval.len() }
+    pub(super) fn new_room(&self, table: &ModelTable, node: NodeId, block: BlockId, interval: Interval) -> u64 {
+        if self.slots.contains(&(node, block, interval)) { 0 } else { table.state_bytes(block, interval) }
     }
 
-    /// Elements a node holds, of all blocks.
+    /// Bytes of state a node holds, of all blocks.
     #[must_use]
-    pub fn elements(&self, node: NodeId) -> u64 {
-        self.nodes.get(&node).into_iter().flat_map(BTreeMap::values).map(IntervalSet::len).sum()
+    pub fn bytes(&self, table: &ModelTable, node: NodeId) -> u64 {
+        let blocks = self.nodes.get(&node).into_iter().flatten();
+        blocks.map(|(block, set)| table.state_bytes_of(*block, set)).sum()
+    }
+
+    /// Bytes of state of an interval that a node would have to be sent; none if training starts from the seed.
+    #[must_use]
+    pub(super) fn missing_bytes(&self, table: &ModelTable, node: NodeId, block: BlockId, interval: Interval) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let missing = match self.of(node, block) {
+            Some(set) => set.missing_from(interval),
+            None => IntervalSet::from(interval),
+        };
+        table.state_bytes_of(block, &missing)
     }
 
     /// Whether a node holds all of an interval.

@@ -3,7 +3,7 @@
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::NodeId;
-use crate::memory::{F32, STATE};
+use crate::memory::F32;
 use crate::planner::Held;
 use crate::planner::shape::Layout;
 
@@ -46,7 +46,7 @@ pub(super) fn seats(table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offe
     for cut in &layout.cuts {
         let g = group_of[cut.stage][cut.share];
         for (n, (node, _)) in nodes.iter().enumerate() {
-            bytes[g][n] += STATE * held.missing(*node, cut.block, cut.interval);
+            bytes[g][n] += held.missing_bytes(table, *node, cut.block, cut.interval);
         }
     }
     let cost: Vec<Vec<i64>> = bytes

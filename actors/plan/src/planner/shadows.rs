@@ -1,9 +1,10 @@
 //! r copies of each piece on nodes other than its owner.
 
+use crate::blocks::ModelTable;
 use crate::engine::Offer;
 use crate::ids::NodeId;
 use crate::layout::PiecePlan;
-use crate::memory::{STATE, shadow_bytes};
+use crate::memory::shadow_bytes;
 use crate::planner::Held;
 use crate::planner::place::Seats;
 use crate::planner::shape::Layout;
@@ -25,14 +26,14 @@ struct Candidate {
 /// piece, whoever shadows the rest of the same share (so that it can take over whole), spares, who shadows least, who
 /// serves the same stage.
 pub(super) fn add(
-    redundancy: u32,
+    (redundancy, table): (u32, &ModelTable),
     layout: &Layout,
     seats: &Seats,
     nodes: &[(NodeId, &Offer)],
     held: &Held,
     pieces: &mut [PiecePlan],
 ) {
-    let mut candidates = candidates(layout, seats, nodes, held, pieces);
+    let mut candidates = candidates((table, layout), seats, nodes, held, pieces);
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&i| (layout.cuts[i].stage, layout.cuts[i].share));
     let missing = |node, piece: &PiecePlan| held.missing(node, piece.block, piece.interval);
@@ -40,8 +41,8 @@ pub(super) fn add(
         let mut before: Option<(usize, usize, NodeId)> = None;
         for &i in &order {
             let (cut, piece) = (&layout.cuts[i], &mut pieces[i]);
-            let bytes = shadow_bytes(piece.interval.len()).total();
-            let new = |node| STATE * held.new_room(node, piece.block, piece.interval);
+            let bytes = shadow_bytes(table.state_bytes(piece.block, piece.interval), piece.interval.len()).total();
+            let new = |node| held.new_room(table, node, piece.block, piece.interval);
             let same = before.filter(|b| (b.0, b.1) == (cut.stage, cut.share)).map(|b| b.2);
             let best = candidates
                 .iter_mut()
@@ -63,7 +64,7 @@ pub(super) fn add(
 }
 
 fn candidates(
-    layout: &Layout,
+    (table, layout): (&ModelTable, &Layout),
     seats: &Seats,
     nodes: &[(NodeId, &Offer)],
     held: &Held,
@@ -75,8 +76,8 @@ fn candidates(
             let group = seats.groups.iter().position(|seated| *seated == node);
             let (needs, weights) = group.map_or((0, 0), |g| (layout.needs[g], layout.weights[g]));
             let owned = pieces.iter().filter(|piece| piece.owner == node);
-            let new: u64 = owned.map(|piece| held.new_room(node, piece.block, piece.interval)).sum();
-            let moving = weights + STATE * (held.elements(node) + new);
+            let new: u64 = owned.map(|piece| held.new_room(table, node, piece.block, piece.interval)).sum();
+            let moving = weights + held.bytes(table, node) + new;
             let [room, moving_room] = [needs, moving].map(|used| offer.budget_bytes.saturating_sub(used));
             Candidate { node, seated: group.is_some(), room, moving_room, load: 0 }
         })

@@ -17,6 +17,7 @@ use crate::partition::partition;
 use crate::planner::cut::{Cut, pieces};
 use crate::planner::{Held, NoPlan, place};
 use crate::predict::Form;
+use crate::space::Interval;
 
 /// Layouts predicted within this share of the fastest count as equally fast.
 pub(super) const TIE: u64 = 32;
@@ -173,7 +174,12 @@ pub(super) fn lay_out(
     let cap = if p * d <= nodes.len() { budgets[p * d - 1] } else { u64::MAX };
     let room = |stage: usize, range: Range<usize>| {
         let elements: u64 = table.blocks[range.clone()].iter().map(|block| block.len).sum();
-        let owned = owned_bytes(elements.div_ceil(d as u64), 0, parts).total();
+        let state: u64 = table.blocks[range.clone()]
+            .iter()
+            .map(|block| table.state_bytes(block.id, Interval::new(0, block.len)))
+            .sum();
+        let (elements, state) = (elements.div_ceil(d as u64), state.div_ceil(d as u64));
+        let owned = owned_bytes(state, elements, 0, parts).total();
         seat(stage, range.start as u32..range.end as u32).total() + owned <= cap
     };
     // Bytes grow with the range and shrink with the stage: where one node could serve all blocks, no cut needs weighing.
@@ -190,7 +196,8 @@ pub(super) fn lay_out(
     let mut needs: Vec<u64> = seats.iter().flat_map(|seat| std::iter::repeat_n(seat.total(), d)).collect();
     for cut in &cuts {
         let tied = tied_elements(table, cut.block, cut.interval);
-        needs[cut.stage * d + cut.share] += owned_bytes(cut.interval.len(), tied, parts).total();
+        needs[cut.stage * d + cut.share] +=
+            owned_bytes(table.state_bytes(cut.block, cut.interval), cut.interval.len(), tied, parts).total();
     }
     let by_replica: Vec<(usize, usize)> = (0..d).flat_map(|r| (0..p).map(move |s| (s, r))).collect();
     let by_stage: Vec<(usize, usize)> = (0..p).flat_map(|s| (0..d).map(move |r| (s, r))).collect();

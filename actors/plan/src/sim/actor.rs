@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::bulk::Body;
 use super::faults::Point;
 use super::hang::Hung;
-use super::model::{leaf, word};
+use super::model::word;
 use super::oracle::Oracle;
 use super::seats::SeatState;
 use super::world::{Coming, World};
@@ -19,7 +19,7 @@ use crate::layout::Plan;
 use crate::ledger::{LedgerEntry, Version};
 use crate::protocol::Persist;
 use crate::rules::Rules;
-use crate::space::{Interval, IntervalSet, Kind};
+use crate::space::{Interval, IntervalSet};
 
 /// Whether a node's process runs.
 #[derive(Clone, Debug)]
@@ -366,16 +366,7 @@ impl World {
 
     fn leaves(&self, node: NodeId, slots: &[SlotId]) -> Vec<PieceLeaves> {
         let actor = &self.nodes[&node];
-        let kinds = [(Kind::Weight, 0), (Kind::Moment1, 1), (Kind::Moment2, 2)];
         let held = slots.iter().filter_map(|slot| actor.slots.get(slot));
-        held.flat_map(|data| {
-            kinds.map(|(kind, byte)| PieceLeaves {
-                block: data.block,
-                interval: data.interval,
-                kind,
-                leaves: data.atoms.iter().map(|atom| leaf(*atom, byte)).collect(),
-            })
-        })
-        .collect()
+        held.flat_map(|data| self.arithmetic.leaves(data.block, data.interval, &data.atoms)).collect()
     }
 }

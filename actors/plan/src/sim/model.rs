@@ -11,12 +11,12 @@ use shoal_exact::ExactSum;
 
 use crate::blocks::ModelTable;
 use crate::commit::{self, StepReport};
-use crate::digest::segments;
+use crate::digest::{PieceLeaves, segments};
 use crate::ids::{BlockId, Digest, Generation};
 use crate::job::Job;
 use crate::ledger::{LedgerEntry, Update, Version};
 use crate::protocol::{LossSum, Norm};
-use crate::space::Interval;
+use crate::space::{Interval, Kind};
 
 /// Tokens that each lane is said to train on in a step.
 const LANE_TOKENS: u64 = 16;
@@ -125,6 +125,36 @@ impl Arithmetic {
         mix(loss, (atom as u64) << 1 | u64::from(tied))
     }
 
+    /// Leaf hashes of an interval with these atoms, of every kind of state.
+    pub(super) fn leaves(&self, block: BlockId, interval: Interval, atoms: &[u64]) -> Vec<PieceLeaves> {
+        let first = self.atoms(block, interval).start;
+        let of = |inner: Interval| {
+            let range = self.atoms(block, inner);
+            &atoms[(range.start - first).min(atoms.len())..(range.end - first).min(atoms.len())]
+        };
+        let starting = || {
+            let params = self.table.block(block).params.iter().map(|param| param.interval);
+            params.filter(|param| interval.intersection(Interval::new(param.start, param.start + 1)).is_some())
+        };
+        let leaves = |kind: Kind| match kind {
+            Kind::Weight | Kind::Grad | Kind::Moment1 | Kind::Moment2 => {
+                atoms.iter().map(|atom| leaf(*atom, kind as u8)).collect()
+            }
+            // A parameter's factors depend on all of it.
+            Kind::Factors => starting()
+                .flat_map(|param| {
+                    let whole = of(param).iter().fold(0, |sum, atom| mix(sum, *atom));
+                    let part = self.table.part(kind, block, param).into_iter();
+                    part.flat_map(|part| segments(self.table.space(kind, block), part))
+                        .map(move |_| leaf(whole, kind as u8))
+                })
+                .collect(),
+        };
+        let kinds = self.table.kinds().iter();
+        let parts = kinds.filter_map(|&kind| Some((kind, self.table.part(kind, block, interval)?)));
+        parts.map(|(kind, interval)| PieceLeaves { block, interval, kind, leaves: leaves(kind) }).collect()
+    }
+
     /// The norm of some whole gradients.
     pub(super) fn norm(&self, gradients: &[u64]) -> Norm {
         let sum: u64 = gradients.iter().map(|gradient| gradient & 0xF_FFFF).sum();
@@ -166,7 +196,7 @@ pub(super) fn word(version: &Version) -> u64 {
 }
 
 /// A leaf hash of an atom.
-pub(super) fn leaf(atom: u64, kind: u8) -> Digest {
+fn leaf(atom: u64, kind: u8) -> Digest {
     let mut bytes = [kind; 32];
     bytes[..8].copy_from_slice(&atom.to_le_bytes());
     Digest(bytes)

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::actor::Life;
-use super::model::leaf;
 use super::world::{MILLI, World, offer};
-use crate::digest::{PieceLeaves, assemble};
+use crate::digest::assemble;
 use crate::engine::{LossCause, RedundancyState, State};
 use crate::holder::SlotId;
-use crate::ids::{BlockId, Digest, Generation, NodeId, PieceId};
+use crate::ids::{Digest, Generation, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Update, Version};
 use crate::planner::Held;
-use crate::space::{Interval, Kind};
+use crate::space::Interval;
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -270,11 +269,8 @@ impl World {
         let mut reports = Vec::new();
         for block in &self.arithmetic.table.blocks {
             let range = self.arithmetic.atoms(block.id, Interval::new(0, block.len));
-            for (kind, byte) in [(Kind::Weight, 0), (Kind::Moment1, 1), (Kind::Moment2, 2)] {
-                let leaves = reference.atoms[range.clone()].iter().map(|atom| leaf(*atom, byte)).collect();
-                let (block, interval): (BlockId, Interval) = (block.id, Interval::new(0, block.len));
-                reports.push(PieceLeaves { block, interval, kind, leaves });
-            }
+            let interval = Interval::new(0, block.len);
+            reports.extend(self.arithmetic.leaves(block.id, interval, &reference.atoms[range]));
         }
         assemble(&self.arithmetic.table, &reports).ok()
     }

@@ -87,7 +87,7 @@ fn job() -> Job {
 impl Stage {
     fn new() -> Self {
         let job = Arc::new(job());
-        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&job.spec));
         let setup = Setup { job, table, incarnation: 1, timing: Timing::default() };
         Self {
             engine: Engine::new(setup.clone()),

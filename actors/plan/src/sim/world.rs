@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, OnLoss, ParallelSpec};
+use shoal_config::spec::{AdafactorSpec, Auto, ElasticSpec, EvalSpec, OnLoss, OptimizerSpec, ParallelSpec, SgdSpec};
 
 use super::Outcome;
 use super::actor::{Actor, Life, Task};
@@ -103,6 +103,19 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     let train = &mut spec.train;
     (train.steps, train.global_batch, train.max_skips) = (steps, 4, Some(3));
     train.schedule.warmup = 3;
+    // State of every form: with no moments, and with factors that go by the parameter.
+    train.optimizer = match seed % 4 {
+        0 => OptimizerSpec::Sgd(SgdSpec { momentum: None, weight_decay: 0.0 }),
+        1 => OptimizerSpec::Adafactor(AdafactorSpec {
+            epsilon1: 1e-30,
+            clip_threshold: 1.0,
+            decay_rate: -0.8,
+            beta1: Some(0.9),
+            parameter_scale: None,
+            weight_decay: 0.0,
+        }),
+        _ => train.optimizer,
+    };
     train.evaluate = Some(EvalSpec { every: 4, samples: 8 });
     spec.parallel = ParallelSpec { pipeline, data, virtual_replicas: 4, ..spec.parallel };
     spec.elastic = ElasticSpec { redundancy, on_loss };
@@ -120,7 +133,7 @@ impl World {
         let count = rng.within(4, 9);
         let steps = rng.within(20, 25);
         let job = Arc::new(job(&mut rng, seed, count, steps));
-        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&job.spec));
         let salted = rng.one_in(3);
         // Some jobs have a step or two that are not finite, a few diverge near their end.
         let bad = match (rng.one_in(100), rng.one_in(4)) {

@@ -154,7 +154,7 @@ fn slice(param: &crate::blocks::Param, ways: u64, t: u64) -> IntervalSet {
 /// partition the parameter.
 #[test]
 fn tensor_slices_are_single_runs() {
-    let table = ModelTable::of(&fixture::job().spec.model);
+    let table = ModelTable::of_job(&fixture::job().spec);
     for ways in [1, 2, 4] {
         for param in table.blocks.iter().flat_map(|block| &block.params) {
             let slices: Vec<IntervalSet> = (0..ways).map(|t| slice(param, ways, t)).collect();

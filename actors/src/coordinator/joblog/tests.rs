@@ -1,7 +1,7 @@
 use shoal_exact::ExactSum;
 use shoal_plan::engine::{Happening, LossCause};
 use shoal_plan::ids::Digest;
-use shoal_plan::ledger::{Update, UpdateScalars};
+use shoal_plan::ledger::{Corrections, Update, UpdateScalars};
 use shoal_plan::protocol::{LossSum, Norm};
 
 use super::*;
@@ -14,7 +14,7 @@ fn entry(step: u64, previous: Digest) -> LedgerEntry {
         tokens: 1_000,
         loss: ExactSum::of(2_500.0),
         norm: ExactSum::of(1.0),
-        update: Update::Apply(UpdateScalars { scale: 0, learning_rate: 0, decay: 0, step_size: 0, root_correction: 0 }),
+        update: Update::Apply(UpdateScalars { scale: 0, learning_rate: 0, corrections: Corrections::None }),
         optimizer_time: step,
     }
 }

@@ -1,18 +1,10 @@
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
-
 use super::*;
 
 fn table() -> ModelTable {
-    ModelTable::of(&ModelSpec::Gpt2(Gpt2Spec {
-        layers: 1,
-        heads: 2,
-        width: 32,
-        context: 16,
-        vocab: 256,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-    }))
+    let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
+    let model = spec.model.as_gpt2_mut().expect("a GPT-2");
+    (model.layers, model.heads, model.width, model.context, model.vocab) = (1, 2, 32, 16, 256);
+    ModelTable::of_job(&spec)
 }
 
 const VERSION: Version = Version { step: 4, chain: Digest([1; 32]) };

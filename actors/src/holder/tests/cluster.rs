@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     pub(super) fn with_timing(job: Arc<Job>, timing: Timing) -> Self {
-        let table = Arc::new(ModelTable::of(&job.spec.model));
+        let table = Arc::new(ModelTable::of_job(&job.spec));
         let setup = Setup { job: Arc::clone(&job), table: Arc::clone(&table), incarnation: 1, timing };
         let (outbox, inbox) = mpsc::unbounded_channel();
         Self {

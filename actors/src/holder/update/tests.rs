@@ -1,114 +1,131 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
+use shoal_config::spec::{AdafactorSpec, AdamSpec, OptimizerSpec};
 use shoal_exact::ExactSum;
 use shoal_kernels::{Budget, Tag, Tier};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::ids::{BlockId, Digest};
-use shoal_plan::ledger::UpdateScalars;
+use shoal_plan::commit::{self, StepReport};
+use shoal_plan::ids::Digest;
+use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::ledger::{Update, Version};
+use shoal_plan::protocol::{LossSum, Norm};
+use shoal_plan::space::{Interval, IntervalSet};
 
+use super::super::slot::Still;
 use super::*;
 
-const OPTIMIZER: AdamWSpec = AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 };
+/// Goes element by element.
+fn adamw() -> OptimizerSpec {
+    OptimizerSpec::AdamW(AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 })
+}
+
+/// Takes whole parameters, and measures weights that it then changes.
+fn adafactor() -> OptimizerSpec {
+    OptimizerSpec::Adafactor(AdafactorSpec {
+        epsilon1: 1e-30,
+        clip_threshold: 0.5,
+        decay_rate: -0.8,
+        beta1: Some(0.9),
+        parameter_scale: Some(1e-3),
+        weight_decay: 0.1,
+    })
+}
 
 struct Bench {
     device: Device,
     arena: Arena,
-    table: ModelTable,
+    table: Arc<ModelTable>,
+    optimizer: Optimizer,
+    entry: LedgerEntry,
 }
 
 impl Bench {
-    fn new() -> Self {
+    fn new(optimizer: OptimizerSpec) -> Self {
         let arena = Arena::new(Tier::Host, 256 << 20, &Budget::new(256 << 20));
-        let model = ModelSpec::Gpt2(Gpt2Spec {
-            layers: 1,
-            heads: 4,
-            width: 128,
-            context: 16,
-            vocab: 4096,
-            dropout: 0.0,
-            layer_norm_epsilon: 1e-5,
-            init_range: 0.02,
-        });
+        let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
+        let model = spec.model.as_gpt2_mut().expect("a GPT-2");
+        (model.layers, model.width, model.context, model.vocab) = (1, 128, 16, 4096);
+        spec.train.optimizer = optimizer;
         let device = Device::cpu(1, &arena).expect("room for scratch");
-        Self { device, arena, table: ModelTable::of(&model) }
+        let table = Arc::new(ModelTable::of_job(&spec));
+        let optimizer = Optimizer::of(&spec, Arc::clone(&table));
+        let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700 };
+        let sum = |x| Norm::Finite(ExactSum::of(x));
+        let report = StepReport { norm: sum(4.0), loss: LossSum { loss: sum(8.0), tokens: 128 } };
+        let version = Version { step: 0, chain: Digest::default() };
+        let entry = commit::entry(&Job { spec, data, weights: None }, version, 3, &report);
+        Self { device, arena, table, optimizer, entry }
+    }
+
+    fn whole(&self) -> Interval {
+        Interval::new(0, self.table.blocks[0].len)
     }
 
     /// A slot with values of its own and a gradient for it.
     fn slot(&self, interval: Interval) -> (SlotCell, Slice) {
-        let elements = interval.len() as usize;
-        let cell = SlotCell::alloc(&self.arena, elements).expect("room");
-        let mut source = self.arena.alloc(Tag::Communication, 3 * elements).expect("room");
+        let cell = SlotCell::alloc(&self.arena, &self.table, (BlockId(0), interval)).expect("room");
+        let elements = self.table.state_elements(BlockId(0), interval) as usize;
+        let mut source = self.arena.alloc(Tag::Communication, elements).expect("room");
         let values = source.host_visible_mut().expect("on the host");
         values.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 37 % 101) as f32 - 50.0) * 1e-3);
-        values[2 * elements..].iter_mut().for_each(|x| *x = x.abs());
-        let kind = |k: usize| (&source, k * elements..(k + 1) * elements);
-        cell.write((&self.device, &self.arena), 0, [kind(0), kind(1), kind(2)]).expect("room");
-        let mut gradient = self.arena.alloc(Tag::Gradient, elements).expect("room");
+        // The last kind has squares.
+        let last = *self.table.kinds().last().expect("weights at least");
+        let squares = self.table.part(last, BlockId(0), interval).expect("whole parameters").len() as usize;
+        values[elements - squares..].iter_mut().for_each(|x| *x = x.abs() + 1e-4);
+        cell.write((&self.device, &self.arena), interval, &source).expect("room");
+        let mut gradient = self.arena.alloc(Tag::Gradient, interval.len() as usize).expect("room");
         let values = gradient.host_visible_mut().expect("on the host");
         values.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 13 % 89) as f32 - 44.0) * 1e-2);
         (cell, Slice::whole(gradient))
     }
 
     fn job(&self, interval: Interval) -> UpdateJob {
-        UpdateJob::new(&entry(), &OPTIMIZER, self.table.block(BlockId(0)), interval).expect("not a skip")
+        UpdateJob::new(&self.entry, &self.optimizer, (BlockId(0), interval)).expect("not a skip")
     }
 
     fn bits(&self, cell: &SlotCell) -> Vec<u32> {
-        let kinds = cell.snapshot();
-        kinds.iter().flat_map(|k| k.host_visible().expect("on the host").iter().map(|x| x.to_bits())).collect()
+        bits(&cell.snapshot())
     }
 }
 
-fn entry() -> LedgerEntry {
-    let bits = |x: f32| x.to_bits();
-    LedgerEntry {
-        step: 1,
-        previous: Digest::default(),
-        samples: Digest::default(),
-        tokens: 16,
-        loss: ExactSum::ZERO,
-        norm: ExactSum::ZERO,
-        update: Update::Apply(UpdateScalars {
-            scale: bits(0.5),
-            learning_rate: bits(1e-3),
-            decay: bits(1.0 - 1e-4),
-            step_size: bits(1e-2),
-            root_correction: bits(0.22),
-        }),
-        optimizer_time: 1,
+fn bits(still: &Still) -> Vec<u32> {
+    let values = still.parts().flat_map(|(_, _, buffer)| buffer.host_visible().expect("on the host"));
+    values.map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn a_panic_between_strokes_resumes_to_the_same_bits() {
+    for optimizer in [adamw(), adafactor()] {
+        let bench = Bench::new(optimizer);
+        let job = bench.job(bench.whole());
+        let count = job.strokes.count();
+        assert!(count >= 3, "{count} strokes");
+        let (whole, gradient) = bench.slot(bench.whole());
+        job.apply((&bench.device, &bench.arena), &whole, &gradient, |_| ()).expect("applied");
+
+        for fails_at in 0..count {
+            let (cell, gradient) = bench.slot(bench.whole());
+            let apply = |fault: Option<usize>| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    let between = |at| assert!(Some(at) != fault, "a fault");
+                    job.apply((&bench.device, &bench.arena), &cell, &gradient, between)
+                }))
+            };
+            assert!(apply(Some(fails_at)).is_err());
+            let progress = cell.lock().progress;
+            let Progress::Between { step: 1, next, .. } = progress else { panic!("{progress:?}") };
+            assert_eq!(next, fails_at);
+            apply(None).expect("no panic").expect("applied");
+            assert_eq!(cell.lock().progress, Progress::Rest);
+            assert!(bench.bits(&cell) == bench.bits(&whole), "a panic at stroke {fails_at} shows");
+        }
     }
 }
 
 #[test]
-fn a_panic_between_strides_resumes_to_the_same_bits() {
-    let bench = Bench::new();
-    let interval = Interval::new(0, bench.table.blocks[0].len);
-    let job = bench.job(interval);
-    let count = job.strides.len();
-    assert!(count >= 3, "{count} strides");
-    let (whole, gradient) = bench.slot(interval);
-    job.apply((&bench.device, &bench.arena), &whole, &gradient, |_| ()).expect("applied");
-
-    for fails_at in 0..count {
-        let (cell, gradient) = bench.slot(interval);
-        let apply = |fault: Option<usize>| {
-            catch_unwind(AssertUnwindSafe(|| {
-                job.apply((&bench.device, &bench.arena), &cell, &gradient, |at| assert!(Some(at) != fault, "a fault"))
-            }))
-        };
-        assert!(apply(Some(fails_at)).is_err());
-        assert_eq!(cell.lock().progress, Progress::Between { step: 1, next: fails_at });
-        apply(None).expect("no panic").expect("applied");
-        assert_eq!(cell.lock().progress, Progress::Rest);
-        assert!(bench.bits(&cell) == bench.bits(&whole), "a panic at stride {fails_at} shows");
-    }
-}
-
-#[test]
-fn a_panic_inside_a_stride_is_told() {
-    let bench = Bench::new();
-    let interval = Interval::new(0, bench.table.blocks[0].len);
+fn a_panic_inside_a_stroke_is_told() {
+    let bench = Bench::new(adamw());
+    let interval = bench.whole();
     let (cell, _) = bench.slot(interval);
     let short = Slice::whole(bench.arena.alloc_zeroed(Tag::Gradient, 16).expect("room"));
     let job = bench.job(interval);
@@ -123,45 +140,48 @@ fn a_panic_inside_a_stride_is_told() {
 
 #[test]
 fn what_is_being_sent_does_not_change() {
-    let bench = Bench::new();
-    let interval = Interval::new(0, bench.table.blocks[0].len);
+    let bench = Bench::new(adamw());
+    let interval = bench.whole();
     let (cell, gradient) = bench.slot(interval);
     let before = bench.bits(&cell);
     let sent = cell.snapshot();
     bench.job(interval).apply((&bench.device, &bench.arena), &cell, &gradient, |_| ()).expect("applied");
-    let held: Vec<u32> =
-        sent.iter().flat_map(|k| k.host_visible().expect("on the host").iter().map(|x| x.to_bits())).collect();
-    assert!(held == before);
+    assert!(bits(&sent) == before);
     assert!(bench.bits(&cell) != before);
 }
 
 #[test]
 fn any_cut_gives_the_bits_of_the_whole() {
-    let bench = Bench::new();
-    let whole = Interval::new(0, bench.table.blocks[0].len);
-    let (cell, gradient) = bench.slot(whole);
-    bench.job(whole).apply((&bench.device, &bench.arena), &cell, &gradient, |_| ()).expect("applied");
-    let expected = cell.snapshot();
-    let (source, gradient) = bench.slot(whole);
-    let source = source.snapshot();
-    for cut in [Interval::new(0, 4096), Interval::new(4096, 520_192), Interval::new(520_192, whole.end)] {
-        let part = SlotCell::alloc(&bench.arena, cut.len() as usize).expect("room");
-        let kinds = [0, 1, 2].map(|k: usize| (&*source[k], cut.range()));
-        part.write((&bench.device, &bench.arena), 0, kinds).expect("room");
-        let mut piece = bench.arena.alloc(Tag::Gradient, cut.len() as usize).expect("room");
-        bench.device.copy(piece.view_mut(), gradient.view().range(cut.range()));
-        let job = bench.job(cut);
-        job.apply((&bench.device, &bench.arena), &part, &Slice::whole(piece), |_| ()).expect("applied");
-        for (found, expected) in part.snapshot().iter().zip(&expected) {
-            let expected = &expected.host_visible().expect("on the host")[cut.range()];
-            assert!(found.host_visible().expect("on the host") == expected, "{cut}");
+    for optimizer in [adamw(), adafactor()] {
+        let bench = Bench::new(optimizer);
+        let tools = (&bench.device, &bench.arena);
+        let (cell, gradient) = bench.slot(bench.whole());
+        bench.job(bench.whole()).apply(tools, &cell, &gradient, |_| ()).expect("applied");
+        let expected = cell.snapshot();
+        let (source, gradient) = bench.slot(bench.whole());
+        let source = source.snapshot();
+        let block = &bench.table.blocks[0];
+        let edges = [5000, block.len - 2000].map(|at| bench.table.nearest_edge(block, at));
+        let cuts = IntervalSet::from(bench.whole()).split_at(&edges);
+        assert!(cuts.len() > 1);
+        for cut in cuts {
+            let part = SlotCell::alloc(&bench.arena, &bench.table, (block.id, cut)).expect("room");
+            part.copy(tools, cut, &source).expect("room");
+            let mut piece = bench.arena.alloc(Tag::Gradient, cut.len() as usize).expect("room");
+            bench.device.copy(piece.view_mut(), gradient.view().range(cut.range()));
+            bench.job(cut).apply(tools, &part, &Slice::whole(piece), |_| ()).expect("applied");
+            let part = part.snapshot();
+            for ((found, _), (expected, range)) in part.of(cut).zip(expected.of(cut)) {
+                let expected = &expected.host_visible().expect("on the host")[range];
+                assert!(found.host_visible().expect("on the host") == expected, "{cut}");
+            }
         }
     }
 }
 
 #[test]
 fn a_skip_is_no_update() {
-    let bench = Bench::new();
-    let skip = LedgerEntry { update: Update::Skip, ..entry() };
-    assert!(UpdateJob::new(&skip, &OPTIMIZER, bench.table.block(BlockId(0)), Interval::new(0, 4096)).is_none());
+    let bench = Bench::new(adamw());
+    let skip = LedgerEntry { update: Update::Skip, ..bench.entry.clone() };
+    assert!(UpdateJob::new(&skip, &bench.optimizer, (BlockId(0), bench.whole())).is_none());
 }

@@ -199,7 +199,7 @@ impl Net {
         let question = Question::Manifest { job };
         let answers: Vec<NodeAnswer> =
             self.ask(|reply| CoordinatorMsg::Read(Read::Ask(To::All, question, reply))).await;
-        let table = ModelTable::of(&what.spec.model);
+        let table = ModelTable::of_job(&what.spec);
         Catalogue::new(version, answers).digest(&table).expect("everything is written, and agrees")
     }
 

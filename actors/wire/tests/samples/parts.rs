@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shoal_config::spec::{
-    AdamWSpec, Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrShape, LrSpec, ModelSpec,
-    NumericsSpec, OnLoss, ParallelSpec, Schedule, TrainSpec, Validation, Wire,
+    AdamSpec, Auto, DataFormat, DataSpec, DecayRule, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrShape, LrSpec,
+    ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Schedule, TrainSpec, Validation, Wire,
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
 use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
-use shoal_plan::ledger::{LedgerEntry, Update, UpdateScalars, Version};
+use shoal_plan::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Version};
 use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
 use shoal_plan::space::Interval;
 use shoal_plan::weights::WeightFacts;
@@ -60,10 +60,8 @@ pub(super) fn entry(update: Update) -> LedgerEntry {
 pub(super) fn apply() -> Update {
     Update::Apply(UpdateScalars {
         scale: 1.5f32.to_bits(),
-        learning_rate: 6e-4f32.to_bits(),
-        decay: 0.999f32.to_bits(),
-        step_size: 7e-4f32.to_bits(),
-        root_correction: 0.5f32.to_bits(),
+        learning_rate: 6e-4f64.to_bits(),
+        corrections: Corrections::Adam { step_size: 7e-4f32.to_bits(), root_correction: 0.5f32.to_bits() },
     })
 }
 
@@ -112,7 +110,8 @@ pub(super) fn job() -> Arc<Job> {
             steps: 200,
             global_batch: 16,
             micro_batch: 2,
-            optimizer: AdamWSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 },
+            optimizer: OptimizerSpec::AdamW(AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 }),
+            decay: vec![DecayRule { parameters: "*.bias".to_owned(), weight_decay: 0.5 }],
             schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20, shape: LrShape::Cosine },
             clip: Some(1.0),
             numerics: NumericsSpec { wire: Wire::Fp32 },

@@ -1,24 +1,17 @@
 //! Files against the safetensors crate and against the digest that scattered holders compute.
 
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::digest::{PieceLeaves, STATE_KINDS, assemble, leaves};
+use shoal_plan::digest::{PieceLeaves, assemble, leaves};
 use shoal_plan::space::Interval;
 
 use super::*;
 use crate::export::state;
 
 fn table() -> ModelTable {
-    ModelTable::of(&ModelSpec::Gpt2(Gpt2Spec {
-        layers: 2,
-        heads: 2,
-        width: 48,
-        context: 10,
-        vocab: 101,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-    }))
+    let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
+    let model = spec.model.as_gpt2_mut().expect("a GPT-2");
+    (model.layers, model.heads, model.width, model.context, model.vocab) = (2, 2, 48, 10, 101);
+    ModelTable::of_job(&spec)
 }
 
 /// Distinct values everywhere, zero in the gaps.
@@ -58,7 +51,7 @@ fn the_files_have_the_digest_that_holders_compute() {
     let dir = tempfile::tempdir().expect("temp dir");
     let table = table();
     let mut reports = Vec::new();
-    for kind in STATE_KINDS {
+    for &kind in table.kinds() {
         for block in &table.blocks {
             let values = space(block, kind);
             write(dir.path(), block, kind, bytes(&values).as_slice()).expect("write");

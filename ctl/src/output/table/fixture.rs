@@ -21,6 +21,7 @@ pub(crate) fn status() -> JobStatus {
     JobStatus {
         job: "j1".into(),
         name: "demo".into(),
+        optimizer: "adamw".to_owned(),
         state: JobState::Training,
         step: 1200,
         steps: 2000,

@@ -1,6 +1,7 @@
 //! Who is served and who is not.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use axum::http::{Method, StatusCode};
@@ -78,16 +79,46 @@ fn the_documented_job_is_a_job() {
 #[test]
 fn the_documentation_knows_every_choice() {
     let page = include_str!("../../../../docs/http.md");
-    let shapes = [LrShape::Cosine, LrShape::Linear, LrShape::Constant, LrShape::InverseSqrt, LrShape::Wsd { decay: 6 }];
+    let shapes = [
+        LrShape::Cosine,
+        LrShape::Linear,
+        LrShape::Constant,
+        LrShape::InverseSqrt,
+        LrShape::RelativeStep,
+        LrShape::Wsd { decay: 6 },
+    ];
     // A shape that is added does not compile here until it is in the list above.
     let in_words = |shape: LrShape| match shape {
-        LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt | LrShape::Wsd { .. } => {
-            serde_json::to_string(&shape).expect("plain data").replace([' ', '\n'], "")
-        }
+        LrShape::Cosine
+        | LrShape::Linear
+        | LrShape::Constant
+        | LrShape::InverseSqrt
+        | LrShape::RelativeStep
+        | LrShape::Wsd { .. } => serde_json::to_string(&shape).expect("plain data").replace([' ', '\n'], ""),
     };
     let page: String = page.replace([' ', '\n'], "");
     for shape in shapes.map(in_words) {
         assert!(page.contains(&format!("`{shape}`")), "docs/http.md lacks {shape}");
+    }
+    let spec = |keys: &str| {
+        let text = format!(
+            "[model]\nkind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n[data]\nkind = \"text\"\n\
+             path = \"/data\"\n[train]\nsteps = 30\noptimizer = {keys}\n"
+        );
+        shoal_config::job::parse(&text, "job.toml", Path::new("/")).expect(keys).train.optimizer
+    };
+    let optimizers = [
+        "\"adamw\"",
+        "\"adam\"",
+        "\"sgd\"",
+        "\"sgd\"\nmomentum = 0.9",
+        "\"sgd\"\nmomentum = 0.9\nnesterov = true",
+        "\"rmsprop\"",
+        "\"adafactor\"",
+    ];
+    for optimizer in optimizers.map(spec) {
+        let optimizer = serde_json::to_string(&optimizer).expect("plain data").replace([' ', '\n'], "");
+        assert!(page.contains(&optimizer), "docs/http.md lacks {optimizer}");
     }
 }
 

@@ -177,7 +177,7 @@ proptest! {
                 Ok(planned) => {
                     prop_assert_eq!(check(&planned.plan, &job, &table, &members), []);
                     for (node, offer) in &members {
-                        prop_assert!(shadows_fit_while_moving(&planned.plan, &held, *node, offer.budget_bytes));
+                        prop_assert!(shadows_fit_while_moving(&table, &planned.plan, &held, *node, offer.budget_bytes));
                     }
                     let gone = NodeId(lost as u64 % budgets.len() as u64 + 1);
                     held = held_by(&planned.plan, &[gone.0]);
@@ -199,14 +199,15 @@ proptest! {
 }
 
 /// Old state, new state that is not the old one, and compute weights: a shadow is only added where these fit.
-fn shadows_fit_while_moving(plan: &Plan, held: &Held, node: NodeId, budget: u64) -> bool {
+fn shadows_fit_while_moving(table: &ModelTable, plan: &Plan, held: &Held, node: NodeId, budget: u64) -> bool {
     let here = |piece: &&PiecePlan| piece.holders().any(|holder| holder == node);
-    let new: u64 = plan.pieces.iter().filter(here).map(|piece| held.new_room(node, piece.block, piece.interval)).sum();
+    let new: u64 =
+        plan.pieces.iter().filter(here).map(|piece| held.new_room(table, node, piece.block, piece.interval)).sum();
     let shadows = plan
         .pieces
         .iter()
-        .any(|piece| piece.shadows.contains(&node) && held.new_room(node, piece.block, piece.interval) > 0);
-    !shadows || crate::memory::STATE * (held.elements(node) + new) <= budget
+        .any(|piece| piece.shadows.contains(&node) && held.new_room(table, node, piece.block, piece.interval) > 0);
+    !shadows || held.bytes(table, node) + new <= budget
 }
 
 fn enough(job: &Job, nodes: usize) -> bool {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use shoal_config::spec::Schedule;
 
 use super::*;
-use crate::digest::{SEGMENT, nearest_edge};
+use crate::digest::SEGMENT;
 use crate::lanes::subtrees;
 use crate::planner::cut::pieces;
 use crate::planner::place::{assign, seats};
@@ -138,7 +138,7 @@ proptest! {
                 load[cut.share] += cut.interval.len();
                 let block = table.block(cut.block);
                 for edge in [cut.interval.start, cut.interval.end] {
-                    prop_assert_eq!(nearest_edge(block, edge), edge);
+                    prop_assert_eq!(table.nearest_edge(block, edge), edge);
                 }
             }
             let whole: u64 = table.blocks[blocks.start as usize..blocks.end as usize].iter().map(|b| b.len).sum();

@@ -132,7 +132,10 @@ impl Stage {
 }
 
 fn leaves(table: &ModelTable, (block, interval): (BlockId, Interval)) -> Vec<PieceLeaves> {
-    let count = segments(table.block(block), interval).count();
-    let kinds = [Kind::Weight, Kind::Moment1, Kind::Moment2];
-    kinds.map(|kind| PieceLeaves { block, interval, kind, leaves: vec![Digest::default(); count] }).to_vec()
+    let report = |&kind: &Kind| {
+        let interval = table.part(kind, block, interval)?;
+        let count = segments(table.space(kind, block), interval).count();
+        Some(PieceLeaves { block, interval, kind, leaves: vec![Digest::default(); count] })
+    };
+    table.kinds().iter().filter_map(report).collect()
 }

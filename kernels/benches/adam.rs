@@ -4,7 +4,7 @@ mod common;
 
 use common::{Bench, NAMES, Sizes};
 use divan::counter::ItemsCount;
-use shoal_kernels::AdamW;
+use shoal_kernels::{Adam, Decay};
 
 fn main() {
     divan::main();
@@ -17,9 +17,9 @@ fn update(bencher: divan::Bencher<'_, '_>, name: &str) {
     let (mut w, mut m, g) = (b.buffer(len), b.buffer(len), b.buffer(len));
     let mut v = b.buffer(len);
     b.device.fill(v.view_mut(), 0.25);
-    let scalars = AdamW {
+    let scalars = Adam {
         scale: 0.01,
-        decay: 0.9999,
+        decay: Decay::Kept(0.9999),
         step_size: 1e-4,
         root_correction: 0.9,
         beta1: 0.9,
@@ -27,6 +27,6 @@ fn update(bencher: divan::Bencher<'_, '_>, name: &str) {
         epsilon: 1e-8,
     };
     bencher.counter(ItemsCount::new(len)).bench_local(|| {
-        b.device.adamw(w.view_mut(), (m.view_mut(), v.view_mut()), g.view(), &scalars, true);
+        b.device.adam(w.view_mut(), (m.view_mut(), v.view_mut()), g.view(), &scalars);
     });
 }
