@@ -167,11 +167,31 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     };
     hf::write_model(&table, &job.spec, read, &mut file).expect("written");
     assert!(status.is_success() && body == file, "{status}, {} of {} bytes", body.len(), file.len());
-    let config: Value = served.get(&format!("/v1/jobs/{id}/hf/config.json")).await;
-    assert_eq!(config["model_type"], "gpt2");
+    let config: Value = served.get(&format!("/v1/jobs/{id}/hf/config.json?dtype=bf16")).await;
+    assert_eq!((&config["model_type"], &config["dtype"]), (&Value::from("gpt2"), &Value::from("bfloat16")));
+    let names: Vec<String> = served.get(&format!("/v1/jobs/{id}/hf")).await;
+    assert_eq!(names, ["config.json", "model.safetensors"]);
+    let shards = "dtype=bf16&shard_bytes=20000";
+    let names: Vec<String> = served.get(&format!("/v1/jobs/{id}/hf?{shards}")).await;
+    assert!(names.len() > 4 && names[1] == hf::INDEX, "{names:?}");
+    let mut tensors = 0;
+    for name in &names[2..] {
+        let (status, body) = served.send(Method::GET, &format!("/v1/jobs/{id}/hf/{name}?step=0&{shards}"), "").await;
+        assert!(status.is_success(), "{name}: {status}");
+        tensors += safetensors::SafeTensors::deserialize(&body).expect("a shard").len();
+    }
+    let index: Value = served.get(&format!("/v1/jobs/{id}/hf/{}?{shards}", names[1])).await;
+    assert_eq!(index["weight_map"].as_object().map(serde_json::Map::len), Some(tensors));
+    let (status, body) = served.send(Method::GET, &format!("/v1/jobs/{id}/llmc/model.bin?step=0"), "").await;
+    let header = shoal_model::llmc::header(&job.spec, false).expect("a GPT-2");
+    assert!(status.is_success() && body.starts_with(&header.to_bytes()), "{status}");
+    assert_eq!(header.bytes(), Some(body.len() as u64));
 
     for (path, status) in [
         (format!("/v1/jobs/{id}/state/0/9/weight"), StatusCode::BAD_REQUEST),
+        (format!("/v1/jobs/{id}/hf/model.bin"), StatusCode::BAD_REQUEST),
+        (format!("/v1/jobs/{id}/hf?dtype=int8"), StatusCode::BAD_REQUEST),
+        (format!("/v1/jobs/{id}/llmc/model.bin?dtype=fp16"), StatusCode::BAD_REQUEST),
         (format!("/v1/jobs/{id}/state/0/1/gradient"), StatusCode::BAD_REQUEST),
         (format!("/v1/jobs/{id}/state/3/1/weight"), StatusCode::NOT_FOUND),
     ] {

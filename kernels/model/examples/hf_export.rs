@@ -1,5 +1,5 @@
 //! Writes a small model, trained for three steps on noise, as Hugging Face reads it, with some tokens and our logits for them, for
-//! `scripts/check_hf_export.py`: `cargo run -p shoal-model --example hf_export -- DIR`.
+//! `scripts/check_hf_export.py`: `cargo run -p shoal-model --example hf_export -- DIR [PRESET]`.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -16,9 +16,10 @@ use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::space::Kind;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let dir = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: hf_export DIR")?);
+    let dir = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: hf_export DIR [PRESET]")?);
+    let preset = std::env::args().nth(2).unwrap_or("demo".to_owned());
     fs::create_dir_all(&dir)?;
-    let spec = shoal_config::preset("demo", &dir).ok_or("a preset named demo")?;
+    let spec = shoal_config::preset(&preset, &dir).ok_or("no such preset")?;
     let data = DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 0 };
     let job = Job { spec, data, weights: None };
     let table = ModelTable::of(&job.spec.model);

@@ -225,7 +225,9 @@ fn old_files_have_no_prefix_and_constants_beside_the_weights() {
         let head = tensors.iter_mut().find(|(name, ..)| name == hf::HEAD).expect("a head");
         head.2[65 * 16 * 4 - 1] ^= 1;
     });
-    assert!(!model.open(&init).expect("a good file").head_is_tied().expect("readable"));
+    let files = model.open(&init).expect("a good file");
+    assert!(!files.head_is_tied().expect("readable"));
+    assert!(matches!(files.facts(&model.table, |_| true), Err(FilesError::Untied { .. })));
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub(crate) fn map(table: &ModelTable, model: &ModelSpec, header: &Header) -> Res
         ("context", header.context >= model.context(), header.context, model.context()),
     ]
     .into_iter()
-    .filter_map(|(what, good, found, wanted)| (!good).then(|| format!("its {what} is {found}, and {wanted} is needed")))
+    .filter(|(_, good, ..)| !good)
+    .map(|(what, _, found, wanted)| format!("its {what} is {found}, and {wanted} is needed"))
     .collect();
     if !wrong.is_empty() {
         return Err(wrong);
