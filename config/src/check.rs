@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, InitSpec, JobSpec, LrShape, Validation};
+use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, TokenizerSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,9 +47,20 @@ impl JobSpec {
             InitSpec::Hf(path) => absolute("model.hf", path)?,
             InitSpec::LlmC(path) => absolute("model.llmc", path)?,
         }
+        if let Some(TokenizerSpec::Hf(path)) = &self.data.tokenizer {
+            absolute("data.tokenizer", path)?;
+        }
+        let (format, prepared) = (self.data.format, self.data.validation == Validation::Prepared);
+        let said = if prepared { "Prepared" } else { "not Prepared" };
+        hold(
+            "data.validation",
+            said,
+            prepared == (format == DataFormat::Shards),
+            "Prepared for shards, and only for them",
+        )?;
         match &self.data.validation {
             Validation::Path(path) => absolute("data.validation", path),
-            Validation::Tail { .. } => Ok(()),
+            Validation::Tail { .. } | Validation::Prepared => Ok(()),
         }
     }
 

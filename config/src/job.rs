@@ -14,8 +14,8 @@ use crate::error::ConfigError;
 use crate::limits::{self, POSITIVE, is_positive, whole};
 use crate::raw::{RawData, RawElastic, RawJob, RawParallel, RawTrain};
 use crate::spec::{
-    Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, JobSpec, ModelSpec, OnLoss, ParallelSpec, Schedule, TrainSpec,
-    Validation,
+    Auto, DataFormat, DataSpec, ElasticSpec, EvalSpec, JobSpec, ModelSpec, OnLoss, ParallelSpec, Schedule,
+    TokenizerSpec, TrainSpec, Validation,
 };
 use crate::value::{Held, OrNone};
 
@@ -67,20 +67,25 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
 }
 
 fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {
-    const ALLOWED: &str =
-        "\"text\" (UTF-8 as bytes), \"nanogpt\" (u16 tokens) or \"llmc\" (header 20240520 or 20240801)";
+    const ALLOWED: &str = "\"text\" (UTF-8 as bytes), \"nanogpt\" (u16 tokens), \"llmc\" (header 20240520 or 20240801) or \
+         \"shards\" (made by `shoalctl data prepare`)";
     let kind = required(&raw.section, "kind", &raw.kind, ALLOWED)?;
     match kind.value.as_str() {
         "text" => Ok(DataFormat::Text),
         "nanogpt" => Ok(DataFormat::NanoGpt),
         "llmc" => Ok(DataFormat::LlmC),
+        "shards" => Ok(DataFormat::Shards),
         _ => Err(kind.refuse(ALLOWED)),
     }
 }
 
 fn data(raw: &RawData<'_>, format: DataFormat, base_dir: &Path) -> Result<DataSpec, ConfigError> {
-    let path = required(&raw.section, "path", &raw.path, "a file, or for text a directory")?;
+    let path = required(&raw.section, "path", &raw.path, "a file or a directory")?;
     let validation = match raw.validation.as_ref().map(|found| (found, &found.value)) {
+        None if format == DataFormat::Shards => Validation::Prepared,
+        Some((found, _)) if format == DataFormat::Shards => {
+            return Err(found.refuse("nothing for shards: `shoalctl data prepare --validation` has set tokens apart"));
+        }
         None => Validation::Tail { fraction: 0.1 },
         Some((_, Held::Path(path))) => Validation::Path(base_dir.join(path)),
         Some((_, Held::Share(fraction))) if limits::is_share(*fraction) => Validation::Tail { fraction: *fraction },
@@ -88,7 +93,11 @@ fn data(raw: &RawData<'_>, format: DataFormat, base_dir: &Path) -> Result<DataSp
             return Err(found.refuse("a share of the tokens from 0 to 0.5, or a path in quotes"));
         }
     };
-    Ok(DataSpec { format, path: base_dir.join(&path.value), validation })
+    let tokenizer = raw.tokenizer.as_ref().map(|found| match TokenizerSpec::named(&found.value) {
+        TokenizerSpec::Hf(path) => TokenizerSpec::Hf(base_dir.join(path)),
+        known @ (TokenizerSpec::Bytes | TokenizerSpec::Gpt2 | TokenizerSpec::O200k) => known,
+    });
+    Ok(DataSpec { format, path: base_dir.join(&path.value), tokenizer, validation })
 }
 
 fn train(raw: &RawTrain<'_>, data: &DataSpec, context: u64) -> Result<TrainSpec, ConfigError> {

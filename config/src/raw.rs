@@ -65,7 +65,7 @@ section! {
 
 section! {
     /// `[data]`.
-    RawData { kind: String, path: String, validation: Held }
+    RawData { kind: String, path: String, validation: Held, tokenizer: String }
 }
 
 section! {

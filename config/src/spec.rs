@@ -43,8 +43,10 @@ pub struct JobSpec {
 pub struct DataSpec {
     /// File format.
     pub format: DataFormat,
-    /// A file, or (text) a directory read in sorted path order. Absolute once resolved.
+    /// A file, or a directory as far as the format has them, read in sorted path order. Absolute once resolved.
     pub path: PathBuf,
+    /// What made the tokens, if the job says so: shards and text know it themselves and are held against it.
+    pub tokenizer: Option<TokenizerSpec>,
     /// Validation tokens: a path of their own, or a share cut from the end.
     pub validation: Validation,
 }
@@ -57,8 +59,11 @@ pub enum DataFormat {
     Text,
     /// nanoGPT: headerless little-endian u16.
     NanoGpt,
-    /// llm.c: 256 i32 of header (20240520, 1, tokens), then u16; or (20240801, 7, tokens), then u32.
+    /// llm.c: 256 i32 of header (20240520, 1, tokens), then u16; or (20240801, 7, tokens), then u32. A file, a directory of
+    /// `.bin` files, or a pattern.
     LlmC,
+    /// A directory of token shards with a manifest, as `shoalctl data prepare` makes it.
+    Shards,
 }
 
 /// How text becomes tokens.
@@ -99,6 +104,8 @@ pub enum Validation {
     },
     /// A file or directory of the same format.
     Path(PathBuf),
+    /// Of shards: what was set apart when they were prepared.
+    Prepared,
 }
 
 /// How to train.

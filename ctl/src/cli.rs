@@ -10,12 +10,14 @@ use crate::output::Format;
 
 mod condition;
 mod data;
+mod eval;
 mod export;
 mod sample;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
 pub use data::{Data, Prepare};
+pub use eval::Eval;
 pub use export::{Dtype, Export, ExportTarget, ModelForm};
 pub use sample::Sample;
 
@@ -96,6 +98,8 @@ pub enum Verb {
     Export(Export),
     /// Go on with a text by the weights of a job.
     Sample(Sample),
+    /// Compute the loss of a job's weights on data, in this process.
+    Eval(Eval),
     /// Show what every device of a job held, sent and computed.
     Report(JobName),
     /// Show the plan of a job file for a number of nodes; needs no cluster.

@@ -15,6 +15,7 @@ mod demo;
 mod digest;
 mod down;
 mod drain;
+mod eval;
 mod events;
 mod export;
 mod init;
@@ -75,6 +76,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::List => list::run(context),
         Verb::Status(args) => status::run(context, &args),
         Verb::Wait(args) => wait::run(context, &args),
+        Verb::Eval(args) => eval::run(context, &args),
         Verb::Events(args) => events::run(context, &args),
         Verb::Why(args) => why::run(context, &args),
         Verb::Pause(args) => pause::run(context, &args),

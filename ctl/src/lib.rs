@@ -12,6 +12,8 @@ pub mod demo;
 pub mod export;
 pub mod failure;
 pub mod output;
+pub mod tokenizer;
+pub mod weights;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod cli;
 pub mod cluster;
 mod coordinator;
+pub mod eval;
 mod files;
 pub mod http;
 pub mod lock;

@@ -30,6 +30,8 @@ pub struct DataFacts {
     pub train_tokens: u64,
     /// Validation tokens.
     pub validation_tokens: u64,
+    /// What made the tokens, as far as it is known. The tokens are what enters bits, not this.
+    pub tokenizer: Option<TokenizerFacts>,
 }
 
 /// What made the tokens, as far as it is known.
@@ -90,7 +92,8 @@ impl Job {
     pub fn genesis(&self) -> Digest {
         let spec = &self.spec;
         let train = TrainSpec { evaluate: None, max_skips: None, ..spec.train.clone() };
-        let facts = (spec.seed, &spec.model, &self.data, train, spec.parallel.virtual_replicas);
+        let data = DataFacts { tokenizer: None, ..self.data };
+        let facts = (spec.seed, &spec.model, &data, train, spec.parallel.virtual_replicas);
         // Where files lie does not enter bits, what is in them does.
         let weights = self.weights.as_ref().map_or(String::new(), |weights| format!(" {}", weights.digest()));
         Digest::of(format!("shoal job 1 {facts:?}{weights}").as_bytes())

@@ -120,6 +120,12 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         reason: None,
         fault: None,
         reading: None,
+        tokenizer: job.data.tokenizer.map(|tokenizer| api::TokenizerInfo {
+            kind: tokenizer.kind.to_string(),
+            blake3: tokenizer.digest.to_hex(),
+            vocab: tokenizer.vocab,
+            end_of_text: tokenizer.end_of_text,
+        }),
     }
 }
 

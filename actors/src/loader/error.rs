@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use shoal_plan::job::DataFacts;
+use shoal_data::manifest::ManifestError;
+use shoal_data::tokenizer::TokenizerError;
+use shoal_plan::job::{DataFacts, TokenizerFacts};
 
 /// What was asked, what was found, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,54 @@ pub enum DataError {
         token: u32,
         /// Rows of the token table.
         vocab: u32,
+    },
+    /// A tokenizer whose tokens the model has not all rows for.
+    #[error(
+        "{path} was made with tokenizer {} of {} tokens, and [model] vocab is {vocab}; set vocab to at least {}",
+        tokenizer.kind, tokenizer.vocab, tokenizer.vocab
+    )]
+    Narrow {
+        /// As asked.
+        path: PathBuf,
+        /// What made the tokens.
+        tokenizer: TokenizerFacts,
+        /// Rows of the token table.
+        vocab: u32,
+    },
+    /// Another tokenizer than the job names.
+    #[error(
+        "[data] tokenizer is {} ({}), and {path} was made with {} ({}); name that one, or leave the key out",
+        asked.kind, asked.digest, found.kind, found.digest
+    )]
+    OtherTokenizer {
+        /// As asked.
+        path: PathBuf,
+        /// The one that the job names.
+        asked: TokenizerFacts,
+        /// The one that the data was made with.
+        found: TokenizerFacts,
+    },
+    /// The tokenizer that the job names.
+    #[error("[data] tokenizer cannot be used")]
+    Tokenizer(#[from] TokenizerError),
+    /// The manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A shard of another length than the manifest says.
+    #[error("shard {path} has {found}, and its manifest says {said}; prepare the data again, or copy all of it")]
+    Shard {
+        /// Which.
+        path: PathBuf,
+        /// What is there.
+        found: String,
+        /// What should be.
+        said: String,
+    },
+    /// A shard with other bytes than the manifest says.
+    #[error("shard {path} has not the bytes that its manifest says; prepare the data again, or copy all of it")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
     },
     /// Whoever wanted it does not any more.
     #[error("reading the data was stopped")]

@@ -7,13 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shoal_config::spec::DataFormat;
+use shoal_data::shard::{HEADER, Width};
+use shoal_plan::ids::Digest;
 
 use super::{DataError, word};
-
-/// llm.c: magic number, version and bytes of a token, for GPT-2's tokens and for Llama 3's.
-const LLMC: [(i32, i32, u64); 2] = [(20_240_520, 1, 2), (20_240_801, 7, 4)];
-/// llm.c: 256 i32 of header.
-const LLMC_HEADER: u64 = 256 * 4;
 
 /// One file and where its tokens lie.
 #[derive(Debug)]
@@ -25,6 +22,8 @@ pub(super) struct TokenFile {
     /// Bytes of a token: 1, 2 or 4.
     pub(super) width: u64,
     pub(super) tokens: u64,
+    /// Of the whole file, where a manifest says so.
+    pub(super) blake3: Option<Digest>,
 }
 
 /// What the file system says of a file's content: equal stamps, equal bytes.
@@ -46,27 +45,19 @@ impl TokenFile {
     }
 }
 
-/// The files of a path, in order.
+/// The files of a path, in order. Of llm.c's files a path may be a pattern, or a directory whose `.bin` files are meant.
 pub(super) fn open(format: DataFormat, path: &Path) -> Result<Vec<Arc<TokenFile>>, DataError> {
-    let meta = fs::metadata(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => DataError::Missing { path: path.to_owned() },
-        _ => DataError::Read { path: path.to_owned(), source },
-    })?;
-    let paths = match (format, meta.is_dir()) {
-        (DataFormat::Text, true) => {
-            let mut found = Vec::new();
-            walk(path, &mut found)?;
+    let paths = match (format, path.to_str()) {
+        (DataFormat::LlmC, Some(pattern)) if pattern.contains(['*', '?', '[']) && !path.exists() => {
+            let none = || DataError::Missing { path: path.to_owned() };
+            let mut found: Vec<PathBuf> = glob::glob(pattern).map_err(|_| none())?.filter_map(Result::ok).collect();
             found.sort();
+            if found.is_empty() {
+                return Err(none());
+            }
             found
         }
-        (DataFormat::NanoGpt | DataFormat::LlmC, true) => {
-            return Err(DataError::Format {
-                path: path.to_owned(),
-                format: word(format),
-                found: "it is a directory, which only text may be".to_owned(),
-            });
-        }
-        (DataFormat::Text | DataFormat::NanoGpt | DataFormat::LlmC, false) => vec![path.to_owned()],
+        (DataFormat::LlmC | DataFormat::Text | DataFormat::NanoGpt | DataFormat::Shards, _) => inside(format, path)?,
     };
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
@@ -79,6 +70,34 @@ pub(super) fn open(format: DataFormat, path: &Path) -> Result<Vec<Arc<TokenFile>
         return Err(DataError::Empty { path: path.to_owned() });
     }
     Ok(files)
+}
+
+/// A file, or those of a directory.
+fn inside(format: DataFormat, path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let meta = fs::metadata(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => DataError::Missing { path: path.to_owned() },
+        _ => DataError::Read { path: path.to_owned(), source },
+    })?;
+    if !meta.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    match format {
+        DataFormat::Text => walk(path, &mut found)?,
+        DataFormat::LlmC => {
+            walk(path, &mut found)?;
+            found.retain(|file| file.parent() == Some(path) && file.extension().is_some_and(|e| e == "bin"));
+        }
+        DataFormat::NanoGpt | DataFormat::Shards => {
+            return Err(DataError::Format {
+                path: path.to_owned(),
+                format: word(format),
+                found: "it is a directory, which only text, llmc and shards may be".to_owned(),
+            });
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Regular files below a directory. Hidden entries are not data, and links to directories could loop: both are passed over.
@@ -100,7 +119,8 @@ fn walk(directory: &Path, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
     Ok(())
 }
 
-fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
+/// One file and its form.
+pub(super) fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
     let failed = |source| DataError::Read { path: path.clone(), source };
     // Opening a pipe would wait for somebody to write, and devices have no length.
     if !fs::metadata(&path).map_err(failed)?.is_file() {
@@ -115,39 +135,36 @@ fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
             if bytes % 2 == 1 {
                 return Err(other(format!("{bytes} bytes are not a whole number of 16-bit tokens")));
             }
-            if bytes >= LLMC_HEADER && llmc(read_i32(&file, 0).map_err(failed)?).is_some() {
+            if bytes >= HEADER && Width::of_magic(read_i32(&file, 0).map_err(failed)?).is_some() {
                 return Err(other("it begins with the header of an llm.c file".to_owned()));
             }
             (0, 2, bytes / 2)
         }
-        DataFormat::LlmC => {
-            if bytes < LLMC_HEADER {
-                return Err(other(format!("{bytes} bytes are shorter than the header of {LLMC_HEADER}")));
+        // Shards are llm.c's files.
+        DataFormat::LlmC | DataFormat::Shards => {
+            if bytes < HEADER {
+                return Err(other(format!("{bytes} bytes are shorter than the header of {HEADER}")));
             }
             let magic = read_i32(&file, 0).map_err(failed)?;
             let version = read_i32(&file, 4).map_err(failed)?;
             let said = read_i32(&file, 8).map_err(failed)?;
-            let Some((known, width)) = llmc(magic) else {
+            let Some(width) = Width::of_magic(magic) else {
                 return Err(other(format!("it begins with {magic}, not with 20240520 (u16 tokens) or 20240801 (u32)")));
             };
+            let (known, width) = (width.version(), width.bytes());
             if version != known {
                 return Err(other(format!(
                     "its header has magic {magic} and version {version}, and only {known} is known"
                 )));
             }
-            let there = bytes - LLMC_HEADER;
+            let there = bytes - HEADER;
             if u64::try_from(said).ok().map(|said| said * width) != Some(there) {
                 return Err(other(format!("its header says {said} tokens of {width} bytes and {there} bytes follow")));
             }
-            (LLMC_HEADER, width, there / width)
+            (HEADER, width, there / width)
         }
     };
-    Ok(TokenFile { path, file, header, width, tokens })
-}
-
-/// Version and bytes of a token of an llm.c file that begins with this number.
-fn llmc(magic: i32) -> Option<(i32, u64)> {
-    LLMC.iter().find(|(known, ..)| *known == magic).map(|&(_, version, width)| (version, width))
+    Ok(TokenFile { path, file, header, width, tokens, blake3: None })
 }
 
 fn read_i32(file: &File, at: u64) -> io::Result<i32> {

@@ -10,11 +10,13 @@ mod checked;
 mod error;
 mod files;
 mod reading;
+mod shards;
 mod source;
 
-use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, Validation};
+use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, TokenizerSpec, Validation};
+use shoal_data::Tokenizer;
 use shoal_plan::ids::Digest;
-use shoal_plan::job::DataFacts;
+use shoal_plan::job::{DataFacts, TokenizerFacts};
 
 pub use actor::{Loader, LoaderActor, LoaderMsg, Reply, Split, Windows};
 pub use error::DataError;
@@ -29,6 +31,9 @@ pub struct Corpus {
     train: TokenSource,
     validation: TokenSource,
     vocab: u32,
+    /// What the manifest says that the tokens were made with.
+    prepared: Option<TokenizerFacts>,
+    data: DataSpec,
 }
 
 /// What is in the data: reads every token once.
@@ -45,15 +50,23 @@ impl Corpus {
     /// # Errors
     /// As [`facts`], token values apart.
     pub fn open(data: &DataSpec, model: &ModelSpec) -> Result<Self, DataError> {
-        let whole = TokenSource::open(data.format, &data.path)?;
+        let mut prepared = None;
         let (train, validation) = match &data.validation {
             Validation::Tail { fraction } => {
+                let whole = TokenSource::open(data.format, &data.path)?;
                 // The product is exact enough: both ends compute the same f64 operation.
                 let tail = (whole.len() as f64 * fraction).floor() as u64;
                 let cut = whole.len() - tail.min(whole.len());
                 whole.split_at(cut)
             }
-            Validation::Path(path) => (whole, TokenSource::open(data.format, path)?),
+            Validation::Path(path) => {
+                (TokenSource::open(data.format, &data.path)?, TokenSource::open(data.format, path)?)
+            }
+            Validation::Prepared => {
+                let found = shards::open(&data.path, model.vocab())?;
+                prepared = Some(found.tokenizer);
+                (found.train, found.validation)
+            }
         };
         let need = u64::from(model.context()) + 1;
         if train.len() < need {
@@ -61,18 +74,19 @@ impl Corpus {
         }
         if (1..need).contains(&validation.len()) {
             let path = match &data.validation {
-                Validation::Tail { .. } => data.path.clone(),
+                Validation::Tail { .. } | Validation::Prepared => data.path.clone(),
                 Validation::Path(path) => path.clone(),
             };
             return Err(DataError::TooShort { path, part: "validation", need, found: validation.len() });
         }
-        Ok(Self { train, validation, vocab: model.vocab() })
+        Ok(Self { train, validation, vocab: model.vocab(), prepared, data: data.clone() })
     }
 
     /// Reads every token once.
     ///
     /// # Errors
-    /// A file cannot be read, is not UTF-8 though it is declared as text, or holds a token outside the vocabulary.
+    /// A file cannot be read, is not UTF-8 though it is declared as text, holds a token outside the vocabulary, or is not what
+    /// its manifest says; or the data was made with another tokenizer than the job names.
     pub fn read_facts(&self) -> Result<DataFacts, DataError> {
         self.read_facts_watched(&Reading::default())
     }
@@ -82,6 +96,31 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::read_facts`], or it was stopped.
     pub fn read_facts_watched(&self, reading: &Reading) -> Result<DataFacts, DataError> {
+        let tokenizer = self.tokenizer()?;
+        Ok(DataFacts { tokenizer, ..self.read_tokens(reading)? })
+    }
+
+    /// What made the tokens, as far as it is known.
+    fn tokenizer(&self) -> Result<Option<TokenizerFacts>, DataError> {
+        let found = match self.data.format {
+            DataFormat::Text => Some(Tokenizer::open(&TokenizerSpec::Bytes)?.facts()),
+            DataFormat::NanoGpt | DataFormat::LlmC => None,
+            DataFormat::Shards => self.prepared,
+        };
+        let Some(asked) = &self.data.tokenizer else { return Ok(found) };
+        let asked = Tokenizer::open(asked)?.facts();
+        let path = &self.data.path;
+        shards::check_vocab(path, &asked, self.vocab)?;
+        match found {
+            Some(found) if found.digest != asked.digest => {
+                Err(DataError::OtherTokenizer { path: path.clone(), asked, found })
+            }
+            Some(found) => Ok(Some(found)),
+            None => Ok(Some(asked)),
+        }
+    }
+
+    fn read_tokens(&self, reading: &Reading) -> Result<DataFacts, DataError> {
         reading.begin(self.train.len() + self.validation.len());
         let mut hasher = blake3::Hasher::new();
         self.train.scan(self.vocab, &mut hasher, reading)?;
@@ -90,6 +129,7 @@ impl Corpus {
             digest: Digest(*hasher.finalize().as_bytes()),
             train_tokens: self.train.len(),
             validation_tokens: self.validation.len(),
+            tokenizer: None,
         })
     }
 
@@ -98,7 +138,8 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::read_facts`], or the tokens differ.
     pub fn verify(&self, submitted: &DataFacts) -> Result<(), DataError> {
-        let found = self.read_facts()?;
+        // It is the tokens that enter bits; what made them was looked at when the job was submitted.
+        let found = DataFacts { tokenizer: submitted.tokenizer, ..self.read_tokens(&Reading::default())? };
         if found == *submitted { Ok(()) } else { Err(DataError::Differs { submitted: *submitted, found }) }
     }
 
@@ -128,6 +169,7 @@ fn word(format: DataFormat) -> &'static str {
         DataFormat::Text => "text",
         DataFormat::NanoGpt => "nanogpt",
         DataFormat::LlmC => "llmc",
+        DataFormat::Shards => "shards",
     }
 }
 

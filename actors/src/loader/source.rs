@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shoal_config::spec::DataFormat;
+use shoal_plan::ids::Digest;
 
 use super::files::{self, Stamp, TokenFile};
 use super::{DataError, Reading, word};
@@ -36,8 +37,13 @@ struct Part {
 impl TokenSource {
     /// All tokens of a path.
     pub(super) fn open(format: DataFormat, path: &Path) -> Result<Self, DataError> {
+        Ok(Self::of(format, files::open(format, path)?))
+    }
+
+    /// All tokens of some files.
+    pub(super) fn of(format: DataFormat, files: Vec<Arc<TokenFile>>) -> Self {
         let mut len = 0;
-        let parts = files::open(format, path)?
+        let parts = files
             .into_iter()
             .map(|file| {
                 let part = Part { first: 0, at: len, len: file.tokens, file };
@@ -45,7 +51,7 @@ impl TokenSource {
                 part
             })
             .collect();
-        Ok(Self { format, parts, len })
+        Self { format, parts, len }
     }
 
     /// Tokens in all.
@@ -109,11 +115,15 @@ impl TokenSource {
         let (mut bytes, mut tokens, mut hashed) = (Vec::new(), Vec::<u32>::new(), Vec::new());
         for part in &self.parts {
             let mut utf8 = Utf8::default();
+            let mut whole = part.hasher()?;
             let mut done = 0;
             while done < part.len {
                 let here = (part.len - done).min(BLOCK as u64 / part.file.width) as usize;
                 tokens.resize(here, 0);
                 part.read(part.first + done, &mut tokens, &mut bytes)?;
+                if let Some((whole, _)) = &mut whole {
+                    whole.update(&bytes);
+                }
                 if self.format == DataFormat::Text {
                     // A split may fall inside a character: what is left of it begins a later part.
                     let cut = if part.first > 0 && done == 0 { continuation(&bytes) } else { 0 };
@@ -137,6 +147,11 @@ impl TokenSource {
                 done += here as u64;
                 reading.advance(here as u64)?;
             }
+            if let Some((whole, said)) = whole
+                && Digest(*whole.finalize().as_bytes()) != said
+            {
+                return Err(DataError::Damaged { path: part.file.path.clone() });
+            }
             if self.format == DataFormat::Text && part.first + part.len == part.file.tokens {
                 utf8.finish(part.file.tokens).map_err(|at| part.not_utf8(at))?;
             }
@@ -158,6 +173,17 @@ impl Part {
             *token = u32::from_le_bytes(wide);
         }
         Ok(())
+    }
+
+    /// For the digest of a file that a manifest gives one for, its header in it already.
+    fn hasher(&self) -> Result<Option<(blake3::Hasher, Digest)>, DataError> {
+        let TokenFile { path, file, header, blake3, .. } = &*self.file;
+        let Some(said) = *blake3 else { return Ok(None) };
+        let mut bytes = vec![0; *header as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(|source| DataError::Read { path: path.clone(), source })?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&bytes);
+        Ok(Some((hasher, said)))
     }
 
     fn not_utf8(&self, at: u64) -> DataError {

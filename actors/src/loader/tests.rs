@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use super::checked::Checked;
 use super::*;
 
+mod shards;
+
 fn model(context: u32, vocab: u32) -> ModelSpec {
     ModelSpec::Gpt2(Gpt2Spec {
         layers: 1,
@@ -22,7 +24,7 @@ fn model(context: u32, vocab: u32) -> ModelSpec {
 }
 
 fn spec(format: DataFormat, path: &Path, fraction: f64) -> DataSpec {
-    DataSpec { format, path: path.to_owned(), validation: Validation::Tail { fraction } }
+    DataSpec { format, path: path.to_owned(), tokenizer: None, validation: Validation::Tail { fraction } }
 }
 
 fn write(dir: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
@@ -80,8 +82,9 @@ fn one_stream_has_one_digest_whatever_holds_it() {
         .into_iter()
         .map(|(format, path)| facts(&spec(format, &path, 0.25), &model(4, 256)).expect("facts"))
         .collect();
-    assert_eq!(found[0], found[1]);
-    assert_eq!(found[0], found[2]);
+    assert_eq!(found[0].tokenizer.expect("text is bytes").kind.word(), "bytes");
+    assert_eq!(DataFacts { tokenizer: None, ..found[0] }, found[1]);
+    assert_eq!(found[1], found[2]);
     assert_eq!(found[0].digest, Digest::of(&u16s(&tokens)));
     assert_eq!((found[0].train_tokens, found[0].validation_tokens), (32, 10));
 }

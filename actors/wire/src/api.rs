@@ -120,6 +120,22 @@ pub struct JobStatus {
     /// How far its data has been read, while that goes on: it is `queued` then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reading: Option<DataReading>,
+    /// What made its tokens, as far as it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tokenizer: Option<TokenizerInfo>,
+}
+
+/// What made a job's tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenizerInfo {
+    /// `bytes`, `gpt2`, `o200k` or `hf`.
+    pub kind: String,
+    /// Of its definition.
+    pub blake3: String,
+    /// One more than its last token.
+    pub vocab: u32,
+    /// The token between documents, if it has one.
+    pub end_of_text: Option<u32>,
 }
 
 /// What made a job fail.

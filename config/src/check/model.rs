@@ -11,7 +11,7 @@ pub(super) fn check(model: &ModelSpec, format: DataFormat) -> Result<(), SpecErr
     within("model.context", model.context(), limits::CONTEXT)?;
     let vocab = match format {
         DataFormat::Text => limits::TEXT_VOCAB,
-        DataFormat::NanoGpt | DataFormat::LlmC => limits::VOCAB,
+        DataFormat::NanoGpt | DataFormat::LlmC | DataFormat::Shards => limits::VOCAB,
     };
     within("model.vocab", model.vocab(), vocab)?;
     within("model.heads", model.heads(), limits::HEADS)?;

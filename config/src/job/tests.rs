@@ -27,6 +27,19 @@ fn parse_here(text: &str) -> Result<JobSpec, ConfigError> {
 }
 
 #[test]
+fn shards_bring_their_validation_and_any_data_may_name_its_tokenizer() {
+    let shards =
+        parse_here(&MINIMAL.replace("kind = \"text\"", "kind = \"shards\"\ntokenizer = \"gpt2\"")).expect("good");
+    assert_eq!((shards.data.format, &shards.data.validation), (DataFormat::Shards, &Validation::Prepared));
+    assert_eq!(shards.data.tokenizer, Some(TokenizerSpec::Gpt2));
+    assert_eq!(shards.check(), Ok(()));
+    let own = parse_here(&MINIMAL.replace("kind = \"text\"", "kind = \"llmc\"\ntokenizer = \"t.json\"")).expect("good");
+    assert_eq!(own.data.tokenizer, Some(TokenizerSpec::Hf("/jobs/t.json".into())));
+    let mixed = JobSpec { data: DataSpec { format: DataFormat::Text, ..shards.data.clone() }, ..shards };
+    assert_eq!(mixed.check().expect_err("refused").key, "data.validation");
+}
+
+#[test]
 fn every_key_but_model_data_and_steps_has_a_default() {
     let spec = parse_here(MINIMAL).expect("minimal file");
     assert_eq!((spec.name.as_str(), spec.seed), ("small", 1));
@@ -90,7 +103,7 @@ fn what_is_typed_is_what_is_meant() {
 }
 
 /// A replacement in the minimal file, and how the error begins.
-const REFUSED: [(&str, &str, &str); 27] = [
+const REFUSED: [(&str, &str, &str); 28] = [
     (
         "steps = 200",
         "steps = 200\nwire = \"fp16\"",
@@ -136,7 +149,12 @@ const REFUSED: [(&str, &str, &str); 27] = [
         "kind = \"csv\"",
         "small.toml:8: `data.kind` is \"csv\"; allowed: \"text\" (UTF-8 as bytes), \"nanogpt\"",
     ),
-    ("path = \"corpus\"", "", "small.toml:7: `data.path` is missing; allowed: a file, or for text a directory"),
+    (
+        "kind = \"text\"\npath = \"corpus\"",
+        "kind = \"shards\"\npath = \"corpus\"\nvalidation = 0.1",
+        "small.toml:10: `data.validation` is 0.1; allowed: nothing for shards: `shoalctl data prepare --validation`",
+    ),
+    ("path = \"corpus\"", "", "small.toml:7: `data.path` is missing; allowed: a file or a directory"),
     (
         "path = \"corpus\"",
         "path = \"c\"\nvalidation = 0.9",

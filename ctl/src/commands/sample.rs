@@ -2,21 +2,17 @@
 
 mod text;
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use serde::Serialize;
 use shoal_daemon::sample::{Ended, SampleError, Sampling, Wanted, Writer};
-use shoal_plan::blocks::{BlockTable, ModelTable};
-use shoal_plan::space::Interval;
 
 use super::Context;
 use crate::cli::Sample;
 use crate::failure::{Failure, Verdict};
 use crate::output::{Format, Show};
+use crate::weights;
 use text::Text;
-
-/// Elements of a block that are read at a time.
-const STRETCH: u64 = 1 << 18;
 
 #[derive(Serialize)]
 struct Sampled<'s> {
@@ -39,15 +35,14 @@ pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> 
     let client = &context.client;
     let job = client.job(&args.job)?;
     // Whatever is wrong with what was typed is said before the cluster writes anything.
-    let made_of = Text::of(&job.spec.data, args.tokenizer.as_deref())?;
+    let made_of = Text::of(&job, args.tokenizer.as_deref())?;
     let Text { tokenizer, end } = &made_of;
     let prompt = made_of.prompt(&args.prompt, job.spec.model.vocab())?;
     let written = client.write(&args.job, args.at.map(|at| at.0), args.timeout)?;
     let mut writer = Writer::new(&job.spec, args.threads as usize).map_err(failed)?;
-    for block in &ModelTable::of(&job.spec.model).blocks {
-        let path = format!("jobs/{}/state/{}/{}/weight", args.job, written.step, block.id.0);
-        load(client.download(&path)?, block, &mut writer)?;
-    }
+    weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
+        writer.write_weights(block, interval, values);
+    })?;
     let sampling = Sampling {
         temperature: args.temperature,
         top_k: args.top_k.map(|k| k as usize),
@@ -101,22 +96,6 @@ fn show(format: Format, text: String) -> Result<(), Failure> {
         }
         Format::Json => format.stream(&Piece { text }),
     }
-}
-
-/// Copies a block's space, little-endian f32, into the model.
-fn load(mut from: impl Read, block: &BlockTable, writer: &mut Writer) -> Result<(), Failure> {
-    let mut at = 0;
-    while at < block.len {
-        let interval = Interval::new(at, block.len.min(at + STRETCH));
-        let mut bytes = vec![0; interval.len() as usize * 4];
-        from.read_exact(&mut bytes).map_err(|error| {
-            Failure::Unreachable(format!("the download of {} broke off: {error}; ask again", block.id))
-        })?;
-        let values: Vec<f32> = bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
-        writer.write_weights(block.id, interval, &values);
-        at = interval.end;
-    }
-    Ok(())
 }
 
 fn failed(error: SampleError) -> Failure {

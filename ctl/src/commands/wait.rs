@@ -103,6 +103,7 @@ mod tests {
             reason: (state == JobState::Failed).then(|| "out of luck".into()),
             fault: None,
             reading: None,
+            tokenizer: None,
         }
     }
 

@@ -35,7 +35,12 @@ pub(super) mod tests {
         spec.train.steps = 5;
         Job {
             spec,
-            data: DataFacts { digest: Digest::of(b"text"), train_tokens: 20_000, validation_tokens: 0 },
+            data: DataFacts {
+                digest: Digest::of(b"text"),
+                train_tokens: 20_000,
+                validation_tokens: 0,
+                tokenizer: None,
+            },
             weights: None,
         }
     }

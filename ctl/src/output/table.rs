@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use shoal_wire::api::{EventLine, JobStatus, NodeInfo, StateDigest, SubmitAnswer};
 
-use super::units::{bytes, count, loss, loss_at, rate};
+use super::units::{bytes, count, loss, loss_at, rate, short};
 
 mod report;
 
@@ -125,6 +125,10 @@ impl Show for JobStatus {
             ("steps lost", count(self.steps_lost)),
             ("steps redone", count(self.steps_redone)),
         ];
+        rows.extend(self.tokenizer.as_ref().map(|made| {
+            let digest = short(&made.blake3);
+            ("tokenizer", format!("{} ({digest}...), vocabulary {}", made.kind, count(made.vocab.into())))
+        }));
         rows.extend(self.reason.clone().map(|reason| ("reason", reason)));
         facts(rows)
     }

@@ -70,7 +70,12 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let begun = Instant::now();
     let context = context(spec);
     let tokens_of_step = u64::from(spec.train.global_batch) * context;
-    let data = DataFacts { digest: Digest::default(), train_tokens: tokens_of_step * 64, validation_tokens: 0 };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: tokens_of_step * 64,
+        validation_tokens: 0,
+        tokenizer: None,
+    };
     let job = Job { spec: spec.clone(), data, weights: None };
     let arena = Arena::new(Tier::Device, CAP, &Budget::new(CAP));
     let device = Device::cpu(threads, &arena).map_err(BenchError::Device)?;

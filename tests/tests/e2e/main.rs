@@ -3,6 +3,7 @@
 mod again;
 mod data;
 mod disk;
+mod eval;
 mod faults;
 mod files;
 mod hosts;

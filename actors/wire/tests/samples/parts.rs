@@ -9,7 +9,7 @@ use shoal_config::spec::{
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
-use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::job::{DataFacts, Job, TokenizerFacts, TokenizerKind};
 use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
 use shoal_plan::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Version};
 use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
@@ -104,6 +104,7 @@ pub(super) fn job() -> Arc<Job> {
         data: DataSpec {
             format: DataFormat::Text,
             path: "/data/text".into(),
+            tokenizer: Some(shoal_config::spec::TokenizerSpec::Gpt2),
             validation: Validation::Tail { fraction: 0.1 },
         },
         train: TrainSpec {
@@ -127,7 +128,17 @@ pub(super) fn job() -> Arc<Job> {
         },
         elastic: ElasticSpec { redundancy: 1, on_loss: OnLoss::Rollback },
     };
-    let data = DataFacts { digest: digest(3), train_tokens: 1_000_000, validation_tokens: 100_000 };
+    let data = DataFacts {
+        digest: digest(3),
+        train_tokens: 1_000_000,
+        validation_tokens: 100_000,
+        tokenizer: Some(TokenizerFacts {
+            kind: TokenizerKind::Gpt2,
+            digest: digest(4),
+            vocab: 50_257,
+            end_of_text: Some(50_256),
+        }),
+    };
     let weights = Some(WeightFacts { segment: 8192, digests: vec![digest(4), digest(5)] });
     Arc::new(Job { spec, data, weights })
 }

@@ -1,12 +1,10 @@
 //! How a job's text becomes tokens, and back.
 
-use std::path::Path;
-
-use shoal_config::spec::{DataFormat, DataSpec, TokenizerSpec};
-use shoal_data::manifest::TOKENIZER_FILE;
-use shoal_data::{Manifest, Tokenizer};
+use shoal_data::Tokenizer;
+use shoal_plan::job::Job;
 
 use crate::failure::Failure;
+use crate::tokenizer;
 
 /// A tokenizer and what ends a text of it.
 pub(super) struct Text {
@@ -16,39 +14,11 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The one that is named; else that of the job's data: bytes of text, or what a manifest beside its tokens says.
-    pub(super) fn of(data: &DataSpec, named: Option<&str>) -> Result<Self, Failure> {
-        match named {
-            Some(word) => Self::by(&TokenizerSpec::named(word)),
-            None if data.format == DataFormat::Text => Self::by(&TokenizerSpec::Bytes),
-            None => Self::by_manifest(&data.path),
-        }
-    }
-
-    fn by(spec: &TokenizerSpec) -> Result<Self, Failure> {
-        let tokenizer =
-            Tokenizer::open(spec).map_err(|error| Failure::Usage(format!("{:#}", anyhow::Error::from(error))))?;
-        Ok(Self { end: tokenizer.end_of_text(), tokenizer })
-    }
-
-    fn by_manifest(path: &Path) -> Result<Self, Failure> {
-        let (manifest, dir) = Manifest::read(path).map_err(|error| {
-            let error = format!("{:#}", anyhow::Error::from(error));
-            Failure::Usage(format!("nothing says how the job's data was made: {error}; name it with --tokenizer"))
-        })?;
-        let facts = manifest.tokenizer();
-        let spec = match manifest.tokenizer.kind.as_str() {
-            "hf" => TokenizerSpec::Hf(dir.join(TOKENIZER_FILE)),
-            word => TokenizerSpec::named(word),
-        };
-        let Self { tokenizer, .. } = Self::by(&spec)?;
-        if tokenizer.facts().digest != facts.digest {
-            return Err(Failure::Usage(format!(
-                "the tokenizer {} here is not the one that made the job's data; name that with --tokenizer",
-                manifest.tokenizer.kind
-            )));
-        }
-        Ok(Self { tokenizer, end: facts.end_of_text })
+    /// The one that is named; else that of the job's data.
+    pub(super) fn of(job: &Job, named: Option<&str>) -> Result<Self, Failure> {
+        let tokenizer = tokenizer::of(job, named)?;
+        let recorded = job.data.tokenizer.filter(|recorded| recorded.digest == tokenizer.facts().digest);
+        Ok(Self { end: recorded.map_or(tokenizer.end_of_text(), |recorded| recorded.end_of_text), tokenizer })
     }
 
     /// The tokens to go on from; nothing to say begins a text, where there is a token for that.
@@ -72,26 +42,23 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
+    use shoal_config::spec::TokenizerSpec;
+
     use super::*;
 
-    #[test]
-    fn a_prompt_is_held_against_the_vocabulary() {
-        let bytes = Text::by(&TokenizerSpec::Bytes).expect("built in");
-        assert_eq!(bytes.prompt("hé", 256).expect("bytes"), [0x68, 0xc3, 0xa9]);
-        assert_eq!(bytes.prompt("", 256).expect_err("nothing begins bytes").code(), 2);
-        let gpt2 = Text::by(&TokenizerSpec::Gpt2).expect("built in");
-        assert_eq!(gpt2.prompt("", 50_304).expect("begins a text"), [50_256]);
-        assert!(gpt2.prompt("", 256).is_err() && gpt2.prompt(" hello", 256).is_err());
-        assert_eq!(gpt2.prompt(" hello", 50_257).expect("known"), [23748]);
+    fn by(spec: &TokenizerSpec) -> Text {
+        let tokenizer = Tokenizer::open(spec).expect("built in");
+        Text { end: tokenizer.end_of_text(), tokenizer }
     }
 
     #[test]
-    fn data_that_does_not_say_what_made_it_needs_a_name() {
-        let mut data = shoal_config::preset("tiny", Path::new("/no/such/place")).expect("a preset").data;
-        assert_eq!(Text::of(&data, None).map(|text| text.tokenizer.vocab()).ok(), Some(256));
-        data.format = DataFormat::NanoGpt;
-        let error = Text::of(&data, None).err().expect("no manifest").to_string();
-        assert!(error.contains("nothing says how the job's data was made") && error.contains("--tokenizer"), "{error}");
-        assert_eq!(Text::of(&data, Some("gpt2")).map(|text| text.end).ok(), Some(Some(50_256)));
+    fn a_prompt_is_held_against_the_vocabulary() {
+        let bytes = by(&TokenizerSpec::Bytes);
+        assert_eq!(bytes.prompt("hé", 256).expect("bytes"), [0x68, 0xc3, 0xa9]);
+        assert_eq!(bytes.prompt("", 256).expect_err("nothing begins bytes").code(), 2);
+        let gpt2 = by(&TokenizerSpec::Gpt2);
+        assert_eq!(gpt2.prompt("", 50_304).expect("begins a text"), [50_256]);
+        assert!(gpt2.prompt("", 256).is_err() && gpt2.prompt(" hello", 256).is_err());
+        assert_eq!(gpt2.prompt(" hello", 50_257).expect("known"), [23748]);
     }
 }

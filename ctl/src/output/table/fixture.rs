@@ -37,5 +37,6 @@ pub(crate) fn status() -> JobStatus {
         reason: None,
         fault: None,
         reading: None,
+        tokenizer: None,
     }
 }

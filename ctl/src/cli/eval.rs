@@ -1,0 +1,38 @@
+//! `eval`: what it takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::condition::{AtCommit, job_id};
+
+/// Arguments of `eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// Id of the job, such as `j1`.
+    #[arg(value_parser = job_id)]
+    pub job: String,
+    /// What to look at [default: the job's own validation tokens, as many samples as its validation passes take].
+    #[arg(long, value_name = "PATH")]
+    pub data: Option<PathBuf>,
+    /// What it is: `text` (made tokens of as the job's data was), `nanogpt`, `llmc` or `shards` (of which the validation
+    /// tokens count, if there are any) [default: `shards` for a directory with a manifest, else what the job's data is, `text` if that is shards].
+    #[arg(long, value_name = "KIND", value_parser = ["text", "nanogpt", "llmc", "shards"], requires = "data")]
+    pub kind: Option<String>,
+    /// What makes tokens of text: `bytes`, `gpt2`, `o200k`, or a tokenizer.json [default: what the job's data was made with].
+    #[arg(long, value_name = "NAME|PATH", requires = "data")]
+    pub tokenizer: Option<String>,
+    /// Samples, from the beginning [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub samples: Option<u32>,
+    /// With the weights of this committed step, `step=K`; else of the newest.
+    #[arg(long, value_name = "step=K")]
+    pub at: Option<AtCommit>,
+    /// Compute threads.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Give up after this long if the weights are not there, with exit code 3.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}

@@ -1,0 +1,94 @@
+//! Data that was prepared is trained on, and the loss that `eval` finds is the one that the job found.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use shoal_tests::{Cluster, JobFile};
+use shoal_wire::api::JobState;
+
+use crate::cluster;
+
+#[derive(Debug, Deserialize)]
+struct Evaluated {
+    step: u64,
+    samples: u64,
+    tokens: u64,
+    loss: f64,
+    perplexity: f64,
+}
+
+/// A job on shards of the usual text, made by a tokenizer with a file of its own.
+fn on_shards(cluster: &Cluster) -> std::path::PathBuf {
+    let dir = cluster.path();
+    let job = JobFile::default().write(dir, "shards");
+    let tokenizer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../actors/data/golden/tokenizer.json");
+    let (input, out) = (dir.join("corpus.txt"), dir.join("shards"));
+    let [tokenizer, input, out] = [tokenizer, input, out].map(|path| path.display().to_string());
+    cluster.ok(&[
+        "data",
+        "prepare",
+        "--tokenizer",
+        &tokenizer,
+        "--input",
+        &input,
+        "--out",
+        &out,
+        "--shard-tokens",
+        "4000",
+    ]);
+    let text = fs::read_to_string(&job).expect("a job file");
+    let data = text.find("kind = \"text\"").expect("its data");
+    let end = text[data..].find("\n\n").map_or(text.len(), |at| data + at);
+    let text = format!("{}kind = \"shards\"\npath = \"shards\"{}", &text[..data], &text[end..]);
+    fs::write(&job, text.replace("vocab = \"bytes\"", "vocab = 300")).expect("written");
+    job
+}
+
+#[test]
+fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
+    let cluster = cluster(2);
+    let job = cluster.submit(&on_shards(&cluster));
+    cluster.wait(&job, "done");
+    let status = cluster.status(&job);
+    assert_eq!(status.tokenizer.expect("recorded").kind, "hf");
+    let own: Evaluated = cluster.json(&["eval", &job]);
+    assert_eq!((own.step, Some(own.loss)), (12, status.val_loss), "to the bit");
+    assert_eq!((own.tokens, own.perplexity), (own.samples * 32, own.loss.exp()));
+    let shards = cluster.path().join("shards").display().to_string();
+    let samples = own.samples.to_string();
+    let same: Evaluated = cluster.json(&["eval", &job, "--data", &shards, "--samples", &samples, "--threads", "2"]);
+    assert_eq!(same.loss, own.loss);
+
+    // Text is made tokens of with what lies beside the shards.
+    let text = cluster.path().join("corpus.txt").display().to_string();
+    let all: Evaluated = cluster.json(&["eval", &job, "--data", &text]);
+    assert!(all.samples > own.samples && (all.loss - own.loss).abs() < 0.5, "{all:?}");
+    let bytes: Evaluated = cluster.json(&["eval", &job, "--data", &text, "--tokenizer", "bytes", "--samples", "8"]);
+    assert!(bytes.loss > own.loss, "other tokens than it was trained on: {bytes:?}");
+
+    let refused = |args: &[&str], words: &str| {
+        let output = cluster.run(&[&["eval", &job], args].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
+    };
+    fs::write(cluster.path().join("short.txt"), "too short").expect("written");
+    let short = cluster.path().join("short.txt").display().to_string();
+    refused(&["--data", &short], "one sample takes 33");
+    refused(&["--data", &text, "--tokenizer", "gpt2"], "the model's vocabulary");
+    refused(&["--data", "/nowhere", "--kind", "nanogpt"], "/nowhere does not exist");
+}
+
+#[test]
+fn a_job_that_trains_is_evaluated_and_goes_on() {
+    let cluster = cluster(2);
+    let job = cluster.submit(&JobFile { steps: 100_000, ..JobFile::default() }.write(cluster.path(), "long"));
+    cluster.wait(&job, "step=6");
+    let first: Evaluated = cluster.json(&["eval", &job]);
+    assert!(first.step >= 6 && first.loss > 0.0, "{first:?}");
+    cluster.wait(&job, &format!("step={}", first.step + 2));
+    let again: Evaluated = cluster.json(&["eval", &job]);
+    assert!(again.step > first.step, "{again:?}");
+    assert_eq!(cluster.status(&job).state, JobState::Training);
+    cluster.ok(&["cancel", &job]);
+}
