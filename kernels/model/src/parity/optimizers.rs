@@ -9,8 +9,8 @@ use crate::testing::optimizers;
 const OPTIMIZERS: &[u8] = include_bytes!("../../fixtures/gpt2_optimizers.safetensors");
 
 /// The job of the script with one of its optimizers.
-fn job_with(optimizer: OptimizerSpec) -> Job {
-    let mut job = golden_job(2, 1);
+fn job_with(golden: &Golden, optimizer: OptimizerSpec) -> Job {
+    let mut job = golden.job(2, 1);
     job.spec.train.optimizer = optimizer;
     if let OptimizerSpec::Adafactor(spec) = &mut job.spec.train.optimizer {
         // Softmax does not see a bias on k: squares of such a gradient, zero but for rounding, must not decide anything.
@@ -19,12 +19,12 @@ fn job_with(optimizer: OptimizerSpec) -> Job {
     job
 }
 
-fn five_steps_are_theirs(name: &str, job: &Job) {
+fn five_steps_are_theirs(golden: &Golden, name: &str, job: &Job) {
     let table = ModelTable::of_job(&job.spec);
     let (device, arena) = device(1);
-    let mut solo = golden_solo(job, &table, &device, &arena);
+    let mut solo = golden.solo(job, &table, &device, &arena);
     for (step, want) in tensor(OPTIMIZERS, &format!("{name}/losses")).into_iter().enumerate() {
-        let loss = golden_step(&mut solo, &device, step).loss.to_f64();
+        let loss = golden.step(&mut solo, &device, step).loss.to_f64();
         assert!((loss / want - 1.0).abs() < 1e-6, "{name}, loss of step {step}: {loss} {want}");
     }
     let read = |block: BlockId, interval: Interval, out: &mut [f32]| {
@@ -34,8 +34,8 @@ fn five_steps_are_theirs(name: &str, job: &Job) {
     let mut file = Vec::new();
     hf::write_model(&table, &job.spec, read, &mut file).expect("memory takes it");
     let ours = SafeTensors::deserialize(&file).expect("our own file");
-    let golden = SafeTensors::deserialize(OPTIMIZERS).expect("the script wrote safetensors");
-    let kept = golden.names().into_iter().filter_map(|full| full.strip_prefix(&format!("{name}/")).map(str::to_owned));
+    let wanted = SafeTensors::deserialize(OPTIMIZERS).expect("the script wrote safetensors");
+    let kept = wanted.names().into_iter().filter_map(|full| full.strip_prefix(&format!("{name}/")).map(str::to_owned));
     let kept: Vec<String> = kept.filter(|kept| kept != "losses").collect();
     assert_eq!(kept.len(), 4, "{name}: {kept:?}");
     for kept in kept {
@@ -50,16 +50,18 @@ fn five_steps_are_theirs(name: &str, job: &Job) {
 
 #[test]
 fn five_steps_of_each_are_theirs() {
+    let golden = Golden::gpt2();
     for (name, optimizer) in optimizers().into_iter().filter(|(name, _)| *name != "adamw") {
-        five_steps_are_theirs(name, &job_with(optimizer));
+        five_steps_are_theirs(&golden, name, &job_with(&golden, optimizer));
     }
 }
 
 #[test]
 fn five_steps_with_decay_rules_are_pytorchs() {
-    let mut job = golden_job(2, 1);
+    let golden = Golden::gpt2();
+    let mut job = golden.job(2, 1);
     let rule = |parameters: &str, weight_decay| DecayRule { parameters: parameters.to_owned(), weight_decay };
     job.spec.train.decay = vec![rule("*.bias", 0.05), rule("b0.w?e", 0.0)];
     shoal_plan::decay::check(&job.spec).expect("they name something");
-    five_steps_are_theirs("adamw_rules", &job);
+    five_steps_are_theirs(&golden, "adamw_rules", &job);
 }
