@@ -4,9 +4,22 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A byte-level GPT small enough for a debug build, on text made from a fixed rule.
+/// Which family a job's model is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// With the job's dropout.
+    Gpt2,
+    /// Grouped queries, a head of its own; drops nothing.
+    Llama,
+    /// Biases, and the head is the token table.
+    TiedLlama,
+}
+
+/// A byte-level model small enough for a debug build, on text made from a fixed rule.
 #[derive(Clone, Debug)]
 pub struct JobFile {
+    /// Family of the model.
+    pub family: Family,
     /// Steps.
     pub steps: u64,
     /// Pipeline stages.
@@ -36,6 +49,7 @@ pub struct JobFile {
 impl Default for JobFile {
     fn default() -> Self {
         Self {
+            family: Family::Gpt2,
             steps: 12,
             pipeline: 2,
             data: 2,
@@ -63,19 +77,19 @@ impl JobFile {
             fs::write(&data, corpus()).expect("corpus can be written");
         }
         let Self { steps, pipeline, data: replicas, schedule, fixed, redundancy, on_loss, .. } = self;
-        let Self { width, global_batch, dropout, eval_every, train, .. } = self;
+        let Self { width, global_batch, eval_every, train, .. } = self;
+        let model = self.model();
         let text = format!(
             r#"name = "{name}"
 seed = 7
 
 [model]
-kind = "gpt2"
 layers = 4
 heads = 4
 width = {width}
 context = 32
 vocab = "bytes"
-dropout = {dropout:?}
+{model}
 
 [data]
 kind = "text"
@@ -103,6 +117,20 @@ on_loss = "{on_loss}"
         let path = dir.join(format!("{name}.toml"));
         fs::write(&path, text).expect("job file can be written");
         path
+    }
+}
+
+impl JobFile {
+    /// The keys of the model's family.
+    fn model(&self) -> String {
+        match self.family {
+            Family::Gpt2 => format!("kind = \"gpt2\"\ndropout = {:?}", self.dropout),
+            Family::Llama => "kind = \"llama\"\nkv_heads = 2\ninner = 176".to_owned(),
+            Family::TiedLlama => {
+                "kind = \"llama\"\nkv_heads = 1\ninner = 176\ntied_head = true\nattention_bias = true\nmlp_bias = true"
+                    .to_owned()
+            }
+        }
     }
 }
 

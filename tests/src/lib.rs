@@ -6,4 +6,4 @@ pub mod state;
 pub mod wait;
 
 pub use cluster::Cluster;
-pub use job::JobFile;
+pub use job::{Family, JobFile};

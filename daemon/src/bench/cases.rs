@@ -10,13 +10,20 @@ use shoal_kernels::{
     NormParams, Tag, Write,
 };
 
-/// Sizes of a GPT-2 and its micro-batch.
+/// Sizes of a model and its micro-batch.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) samples: usize,
     pub(super) positions: usize,
     pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    /// Elements of a head.
+    pub(super) size: usize,
     pub(super) width: usize,
+    /// Width inside the MLP.
+    pub(super) inner: usize,
+    /// What the MLP's first product gives: of SwiGLU, gate and up.
+    pub(super) hidden: usize,
     pub(super) vocab: usize,
 }
 
@@ -55,29 +62,29 @@ const PROBABILITY: f32 = 0.1;
 
 /// Every operation at the sizes of a model, in the order of a step.
 pub(super) fn cases(s: Sizes) -> Vec<Case> {
-    let (rows, width, vocab) = (s.samples * s.positions, s.width, s.vocab);
+    let (rows, width, vocab, inner) = (s.samples * s.positions, s.width, s.vocab, s.inner);
+    let Sizes { samples, positions, heads, kv_heads, size, .. } = s;
+    let attention = Attention { samples, positions, heads, kv_heads, size };
     let mut all = vec![embedding(s), layer_norm(rows, width), layer_norm_backward(rows, width)];
     let maps = [
-        (width, 3 * width, Layout::OutIn),
-        (width, width, Layout::InOut),
-        (width, 4 * width, Layout::OutIn),
-        (4 * width, width, Layout::InOut),
+        (width, attention.packed(), Layout::OutIn),
+        (attention.width(), width, Layout::InOut),
+        (width, s.hidden, Layout::OutIn),
+        (s.inner, width, Layout::InOut),
         (width, vocab, Layout::OutIn),
     ];
     for (inputs, outputs, layout) in maps {
         let shape = Linear { rows, inputs, outputs, layout };
         all.extend([linear(shape), linear_input_gradient(shape), linear_weight_gradient(shape)]);
     }
-    all.push(bias_gradient(rows, 4 * width));
-    let (samples, positions, heads) = (s.samples, s.positions, s.heads);
-    let attention = Attention { samples, positions, heads, kv_heads: heads, size: width / heads };
+    all.push(bias_gradient(rows, s.hidden));
     all.extend([attention_forward(attention), attention_backward(attention)]);
     all.extend([rms_norm(rows, width), rms_norm_backward(rows, width), rope(attention)]);
-    all.extend([swiglu(rows, 4 * width), swiglu_backward(rows, 4 * width)]);
-    all.extend([gelu(rows, 4 * width), gelu_with_slope(rows, 4 * width), multiply_into(4 * rows * width)]);
+    all.extend([swiglu(rows, inner), swiglu_backward(rows, inner)]);
+    all.extend([gelu(rows, inner), gelu_with_slope(rows, inner), multiply_into(rows * inner)]);
     all.extend([add_residual(rows, width), dropout(s)]);
     all.extend([cross_entropy(rows, vocab), cross_entropy_loss(rows, vocab), embedding_backward(s)]);
-    let layer = 12 * width * width;
+    let layer = width * (attention.width() + attention.packed() + s.hidden + inner);
     all.extend([round(layer), pack(layer), unpack(layer)]);
     all.extend([add_into(layer), sum_of_squares(layer), adamw(layer)]);
     all
@@ -341,7 +348,17 @@ fn adamw(elements: usize) -> Case {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::bench) const SMALL: Sizes = Sizes { samples: 2, positions: 16, heads: 2, width: 32, vocab: 64 };
+    pub(in crate::bench) const SMALL: Sizes = Sizes {
+        samples: 2,
+        positions: 16,
+        heads: 2,
+        kv_heads: 2,
+        size: 16,
+        width: 32,
+        inner: 128,
+        hidden: 128,
+        vocab: 64,
+    };
 
     #[test]
     fn work_is_counted_by_formula() {

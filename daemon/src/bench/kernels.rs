@@ -9,6 +9,7 @@ use shoal_plan::batch::context;
 
 use super::cases::{Case, Sizes, Work, cases};
 use super::ceilings::Ceilings;
+use super::products;
 
 /// One operation is measured for at least this long, and at least [`RUNS`] times.
 const SPAN: Duration = Duration::from_millis(200);
@@ -110,7 +111,11 @@ fn sizes(spec: &JobSpec) -> Sizes {
         samples: spec.train.micro_batch.min(spec.train.global_batch) as usize,
         positions: context(spec) as usize,
         heads: model.heads() as usize,
+        kv_heads: model.kv_heads() as usize,
+        size: model.head_size() as usize,
         width: model.width() as usize,
+        inner: model.inner() as usize,
+        hidden: products::hidden(model),
         vocab: model.vocab() as usize,
     }
 }

@@ -18,16 +18,25 @@ pub(super) struct Products {
     best: Vec<f64>,
 }
 
+/// Elements a token of the product into the MLP: of SwiGLU, gate and up.
+pub(super) fn hidden(model: &ModelSpec) -> usize {
+    match model {
+        ModelSpec::Gpt2(_) => model.inner() as usize,
+        ModelSpec::Llama(_) => 2 * model.inner() as usize,
+    }
+}
+
 impl Products {
     /// The forward products of `model` over `rows` tokens, and 2048 cubed.
     pub(super) fn new(device: &Device, arena: &Arena, model: &ModelSpec, rows: usize) -> Result<Self, ArenaError> {
-        let (width, vocab) = (model.width() as usize, model.vocab() as usize);
+        let (width, inner, vocab) = (model.width() as usize, model.inner() as usize, model.vocab() as usize);
+        let [queries, keys] = [model.heads(), model.kv_heads()].map(|heads| (heads * model.head_size()) as usize);
         let shape = |inputs, outputs, layout| Linear { rows, inputs, outputs, layout };
         let shapes = vec![
-            shape(width, 3 * width, Layout::OutIn),
-            shape(width, width, Layout::InOut),
-            shape(width, 4 * width, Layout::OutIn),
-            shape(4 * width, width, Layout::InOut),
+            shape(width, queries + 2 * keys, Layout::OutIn),
+            shape(queries, width, Layout::InOut),
+            shape(width, hidden(model), Layout::OutIn),
+            shape(inner, width, Layout::InOut),
             shape(width, vocab, Layout::OutIn),
             Linear { rows: SQUARE, inputs: SQUARE, outputs: SQUARE, layout: Layout::InOut },
         ];

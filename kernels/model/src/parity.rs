@@ -259,9 +259,8 @@ fn a_repeated_batch_is_learned() {
         job.spec.train.steps = 60;
         let (device, arena) = device(1);
         let mut solo = Solo::new(&device, &arena, &job).expect("room");
-        let losses: Vec<f64> = (0..60)
-            .map(|_| golden.step(&mut solo, &device, 0).mean_loss().expect("no step is skipped"))
-            .collect();
+        let losses: Vec<f64> =
+            (0..60).map(|_| golden.step(&mut solo, &device, 0).mean_loss().expect("no step is skipped")).collect();
         let guess = f64::from(golden.model.vocab()).ln();
         assert!((losses[0] - guess).abs() < 0.1, "an untrained model guesses: {}", losses[0]);
         assert!(losses[59] < 0.5 * losses[0], "{losses:?}");

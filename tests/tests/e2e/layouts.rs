@@ -1,6 +1,6 @@
 //! One job, many layouts, one digest.
 
-use shoal_tests::JobFile;
+use shoal_tests::{Family, JobFile};
 
 use crate::cluster;
 
@@ -55,4 +55,33 @@ fn another_seed_or_dropout_gives_another_digest() {
     assert_eq!(first, digest(short.clone(), "again"));
     assert_ne!(first, digest(JobFile { dropout: 0.2, ..short.clone() }, "dropout"));
     assert_ne!(first, digest(JobFile { steps: 4, ..short }, "longer"));
+}
+
+/// A head of its own at the end of a pipeline, one that is the token table at the other end, and workers that are killed.
+#[test]
+fn a_llama_has_one_digest_whatever_happens() {
+    let cluster = cluster(1);
+    for family in [Family::Llama, Family::TiedLlama] {
+        cluster.grow(1);
+        let file = JobFile { family, steps: 30, ..JobFile::default() };
+        let mut digests = Vec::new();
+        for (nodes, pipeline, data, schedule) in [(1, 1, 1, "gpipe"), (2, 3, 2, "1f1b"), (3, 1, 3, "gpipe")] {
+            cluster.grow(nodes);
+            let name = format!("{family:?}-n{nodes}p{pipeline}d{data}");
+            let job = cluster.submit(
+                &JobFile { pipeline, data, schedule, fixed: true, ..file.clone() }.write(cluster.path(), &name),
+            );
+            digests.push((name, cluster.final_digest(&job).state_blake3));
+        }
+        let job =
+            cluster.submit(&JobFile { data: 1, ..file.clone() }.write(cluster.path(), &format!("{family:?}-killed")));
+        for (step, victim) in [(8, 0), (18, 1)] {
+            cluster.wait(&job, &format!("step={step}"));
+            cluster.wait(&job, "redundancy=full");
+            cluster.kill(victim);
+        }
+        digests.push(("killed".to_owned(), cluster.final_digest(&job).state_blake3));
+        assert_eq!(cluster.status(&job).steps_lost, 0);
+        assert!(digests.iter().all(|(_, digest)| *digest == digests[0].1), "{digests:#?}");
+    }
 }
