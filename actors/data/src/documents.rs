@@ -79,6 +79,9 @@ pub(crate) struct Piece<'t> {
     pub(crate) ends: bool,
 }
 
+/// Takes documents, or what is none.
+pub(crate) type Take<'a, E> = dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E> + 'a;
+
 /// What is no document, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}{place}: {what}")]
@@ -161,7 +164,7 @@ pub(crate) fn each<E>(
     form: Form,
     span: &Span,
     reading: &Reading,
-    take: &mut dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E>,
+    take: &mut Take<'_, E>,
 ) -> Result<(), Stop<E>> {
     match form {
         Form::Text => text::each(path, span, reading.split_on.as_deref(), take),

@@ -1,8 +1,11 @@
 //! Text, JSONL or Parquet files to token shards and a manifest.
 //!
-//! 1. *Sources* are listed, read once and hashed. 2. They are cut into *units* of some megabytes, by what the files hold and nothing
-//! else. 3. Threads turn units into tokens, each into a file of its own under `.prepare/`. 4. The units' tokens, one after
-//! the other, are cut into *shards*; a unit's file goes when the shards that hold its tokens are durable. 5. The manifest is written.
+//! 1. *Sources* are listed, read once and hashed.
+//! 2. They are cut into *units* of some megabytes, by what the files hold and nothing else.
+//! 3. Threads turn units into tokens, each into a file of its own under `.prepare/`.
+//! 4. The units' tokens, one after the other, are cut into *shards*; a unit's file goes when the shards that hold its tokens
+//!    are durable.
+//! 5. The manifest is written.
 //!
 //! * PR-1 (the same bytes): shards and manifest are a function of the request and of what the sources hold; neither threads
 //!   nor kills enter.
@@ -152,6 +155,7 @@ fn prepare_in_units(request: &Request, unit_bytes: u64, watch: &dyn Watch) -> Re
     let plan = units::plan(&asked, sources, unit_bytes)?;
     match place.standing(&plan.request)? {
         Standing::Done(manifest) => {
+            let manifest = *manifest;
             assemble::verify(&place, &manifest, request.threads, watch)?;
             place.clear()?;
             return Ok(Prepared { manifest, already: true, resumed_units: 0 });

@@ -93,9 +93,9 @@ pub enum DataError {
         /// As asked.
         path: PathBuf,
         /// The one that the job names.
-        asked: TokenizerFacts,
+        asked: Box<TokenizerFacts>,
         /// The one that the data was made with.
-        found: TokenizerFacts,
+        found: Box<TokenizerFacts>,
     },
     /// The tokenizer that the job names.
     #[error("[data] tokenizer cannot be used")]
@@ -139,8 +139,8 @@ pub enum DataError {
     )]
     Differs {
         /// At submission.
-        submitted: DataFacts,
+        submitted: Box<DataFacts>,
         /// Here and now.
-        found: DataFacts,
+        found: Box<DataFacts>,
     },
 }

@@ -113,7 +113,7 @@ impl Corpus {
         shards::check_vocab(path, &asked, self.vocab)?;
         match found {
             Some(found) if found.digest != asked.digest => {
-                Err(DataError::OtherTokenizer { path: path.clone(), asked, found })
+                Err(DataError::OtherTokenizer { path: path.clone(), asked: asked.into(), found: found.into() })
             }
             Some(found) => Ok(Some(found)),
             None => Ok(Some(asked)),
@@ -140,7 +140,11 @@ impl Corpus {
     pub fn verify(&self, submitted: &DataFacts) -> Result<(), DataError> {
         // It is the tokens that enter bits; what made them was looked at when the job was submitted.
         let found = DataFacts { tokenizer: submitted.tokenizer, ..self.read_tokens(&Reading::default())? };
-        if found == *submitted { Ok(()) } else { Err(DataError::Differs { submitted: *submitted, found }) }
+        if found == *submitted {
+            Ok(())
+        } else {
+            Err(DataError::Differs { submitted: Box::new(*submitted), found: Box::new(found) })
+        }
     }
 
     /// What the file system says of all files; equal as long as nobody touched one.

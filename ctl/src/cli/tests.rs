@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 20] = [
+const MEANT: [(&str, &str); 22] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     ("up --nodes 4", "Up(Up { nodes: 4, memory: None, threads: None, http_port: None, timeout: 30s })"),
     (
@@ -40,6 +40,14 @@ const MEANT: [(&str, &str); 20] = [
     (
         "plan a.toml --nodes 4 --memory 1GiB",
         r#"Plan(PlanArgs { file: "a.toml", nodes: 4, memory: Bytes(1073741824), threads: 1 })"#,
+    ),
+    (
+        "data prepare --tokenizer gpt2 --input a b.jsonl --out d --validation 0.05 --separate prepend --threads 2",
+        r#"Data(Prepare(Prepare { tokenizer: "gpt2", input: ["a", "b.jsonl"], out: "d", format: None, field: "text", split_on: None, validation: ["0.05"], shard_tokens: 100000000, separate: Some("prepend"), end_of_text: None, skip_bad: false, threads: Some(2) }))"#,
+    ),
+    (
+        "eval j1 --data x --kind llmc --samples 7",
+        r#"Eval(Eval { job: "j1", data: Some("x"), kind: Some("llmc"), tokenizer: None, samples: Some(7), at: None, threads: 1, timeout: 300s })"#,
     ),
     ("drain w2", r#"Drain(NodeName { node: "w2" })"#),
     ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),

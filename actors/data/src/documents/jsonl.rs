@@ -7,15 +7,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{BadDocument, Piece, Place, Span, Stop, bytes_of, line_of};
+use super::{BadDocument, Piece, Place, Span, Stop, Take, bytes_of, line_of};
 
 /// The documents of a span of whole lines. Empty lines are none, and are no mistake.
-pub(super) fn each<E>(
-    path: &Path,
-    span: &Span,
-    field: &str,
-    take: &mut dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E>,
-) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, field: &str, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
     let bytes = bytes_of(path, span)?;
     // Counted only if something is wrong.
     let mut first_line = None;

@@ -8,7 +8,7 @@ use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::{BadDocument, Piece, Place, SourceError, Span, Stop};
+use super::{BadDocument, Piece, Place, SourceError, Span, Stop, Take};
 
 /// Rows read at a time.
 const ROWS: usize = 256;
@@ -21,12 +21,7 @@ pub(crate) fn row_groups(path: &Path, column: &str) -> Result<Vec<u64>, SourceEr
 }
 
 /// The documents of a span of row groups.
-pub(super) fn each<E>(
-    path: &Path,
-    span: &Span,
-    column: &str,
-    take: &mut dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E>,
-) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, column: &str, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
     let wrong =
         |error: parquet::errors::ParquetError| SourceError::Parquet { path: path.to_owned(), found: error.to_string() };
     let table = Table::open(path, column)?;
@@ -46,9 +41,9 @@ pub(super) fn each<E>(
                 break;
             }
             let mut values = values.iter();
-            for at in 0..rows {
+            let present = (0..rows).map(|at| levels.get(at).is_none_or(|level| *level > 0));
+            for there in present {
                 row += 1;
-                let there = !table.nullable || levels[at] > 0;
                 let text = if there { values.next().map(|value| std::str::from_utf8(value.data())) } else { None };
                 let bad = |what: String| BadDocument { path: path.to_owned(), place: Place::Row(row), what };
                 take(match text {

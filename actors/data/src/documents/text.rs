@@ -2,15 +2,10 @@
 
 use std::path::Path;
 
-use super::{BadDocument, Piece, Place, Span, Stop, bytes_of, line_of};
+use super::{BadDocument, Piece, Place, Span, Stop, Take, bytes_of, line_of};
 
 /// The documents of a span; without a separator the file is one, and a span may hold a part of it.
-pub(super) fn each<E>(
-    path: &Path,
-    span: &Span,
-    split_on: Option<&str>,
-    take: &mut dyn FnMut(Result<Piece<'_>, BadDocument>) -> Result<(), E>,
-) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, split_on: Option<&str>, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
     let bytes = bytes_of(path, span)?;
     let Some(separator) = split_on else {
         // The whole file was found to be UTF-8 when its sources were read, unless somebody writes to it.

@@ -36,7 +36,7 @@ pub(super) enum Standing {
     /// A part of what is asked.
     Begun,
     /// All that is asked.
-    Done(Manifest),
+    Done(Box<Manifest>),
 }
 
 /// What a unit came to.
@@ -79,7 +79,7 @@ impl Place {
         if self.out.join(manifest::FILE).exists() {
             let (manifest, _) = Manifest::read(&self.out)?;
             return if manifest.request == request.to_hex() {
-                Ok(Standing::Done(manifest))
+                Ok(Standing::Done(manifest.into()))
             } else {
                 Err(other("shards"))
             };
