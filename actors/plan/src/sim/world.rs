@@ -98,8 +98,16 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("SI-1 (the preset is there)");
     spec.name = "history".into();
     spec.seed = seed;
-    let model = spec.model.as_gpt2_mut().expect("a preset of GPT-2");
-    (model.layers, model.heads, model.width, model.context) = (2, 1, 16, 8);
+    // A head that shares the first block's table, and one with a table of its own.
+    if seed % 5 == 3 {
+        let untied = shoal_config::preset("llama-tiny", "data.txt".as_ref()).expect("SI-1 (the preset is there)");
+        spec.model = untied.model;
+        let model = spec.model.as_llama_mut().expect("a preset of Llama");
+        (model.layers, model.heads, model.kv_heads, model.width, model.inner, model.context) = (2, 1, 1, 16, 32, 8);
+    } else {
+        let model = spec.model.as_gpt2_mut().expect("a preset of GPT-2");
+        (model.layers, model.heads, model.width, model.context) = (2, 1, 16, 8);
+    }
     let train = &mut spec.train;
     (train.steps, train.global_batch, train.max_skips) = (steps, 4, Some(3));
     train.schedule.warmup = 3;
