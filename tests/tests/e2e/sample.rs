@@ -1,6 +1,8 @@
 //! Text from the weights of a job.
 
 use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -64,4 +66,26 @@ fn a_job_that_trains_gives_text_and_goes_on() {
         (cluster.status(&job).step > sampled.step).then_some(())
     });
     cluster.ok(&["cancel", &job]);
+}
+
+#[test]
+fn a_stream_shows_text_before_it_is_all_there() {
+    let cluster = cluster(1);
+    let job = trained(&cluster, "stream", 1);
+    cluster.wait(&job, "done");
+    // More tokens than anybody waits for.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_shoalctl-under-test"))
+        .arg("--dir")
+        .arg(cluster.path().join("cluster"))
+        .args(["sample", &job, "--prompt", "the", "--max-tokens", "1000000000", "--stream"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("shoalctl starts");
+    let mut first = [0; 16];
+    let read = child.stdout.as_mut().expect("piped").read_exact(&mut first);
+    let running = child.try_wait().expect("a child of ours").is_none();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    read.expect("text comes");
+    assert!(running);
 }
