@@ -177,7 +177,7 @@ pub enum Answer {
     /// What is written for a job, newest last.
     Manifest(Vec<WrittenPiece>),
     /// Little-endian f32 elements.
-    Written(Vec<u8>),
+    Written(#[serde(with = "crate::bytes")] Vec<u8>),
     /// It cannot be answered, and why.
     Refused(String),
 }

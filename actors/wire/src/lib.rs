@@ -5,6 +5,7 @@
 //! version constant and golden bytes.
 
 pub mod api;
+mod bytes;
 pub mod control;
 pub mod data;
 pub mod frame;
