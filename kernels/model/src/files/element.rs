@@ -97,9 +97,10 @@ mod tests {
     #[test]
     fn halves_are_rounded_to_even_and_widened_exactly() {
         for (kind, value, stored) in [
-            (Element::Bf16, 1.003_906_25, 1.0),
-            (Element::Bf16, 1.011_718_75, 1.015_625),
-            (Element::F16, 1.000_488_281_25, 1.0),
+            // Halfway between two: 1 + 2^-8, 1 + 3 x 2^-8, 1 + 2^-11.
+            (Element::Bf16, 1.0 + 1.0 / 256.0, 1.0),
+            (Element::Bf16, 1.0 + 3.0 / 256.0, 1.015_625),
+            (Element::F16, 1.0 + 1.0 / 2048.0, 1.0),
             (Element::F16, 70_000.0, f32::INFINITY),
             (Element::F32, 0.1, 0.1),
         ] {
