@@ -96,10 +96,7 @@ pub fn line(plan: &Plan) -> String {
         Schedule::GPipe => "gpipe",
         Schedule::OneFOneB => "1f1b",
     };
-    let mut nodes: Vec<NodeId> = plan.seats().map(|(_, node)| node).collect();
-    nodes.extend(plan.pieces.iter().flat_map(|piece| piece.holders()));
-    nodes.sort_unstable();
-    nodes.dedup();
+    let nodes = plan.nodes();
     let spares = match plan.spares.len() {
         0 => String::new(),
         1 => ", 1 spare".to_owned(),

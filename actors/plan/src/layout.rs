@@ -1,5 +1,6 @@
 //! A plan: immutable, numbered, complete. The executor has nothing left to choose.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,13 @@ impl Plan {
                 .enumerate()
                 .map(move |(r, node)| (Seat { stage: StageIndex(s as u16), replica: Replica(r as u16) }, *node))
         })
+    }
+
+    /// Nodes with a seat or a piece.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        let seated = self.seats().map(|(_, node)| node);
+        seated.chain(self.pieces.iter().flat_map(PiecePlan::holders)).collect()
     }
 
     /// The stage that computes a block.

@@ -114,7 +114,7 @@ pub enum Resolution {
     Abort,
 }
 
-/// Weights and both moments of an interval, to be copied from one node to another.
+/// The whole state of an interval, to be copied from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetch {
     /// Who asks.
@@ -217,7 +217,7 @@ pub struct Inventory {
     pub seen: Generation,
     /// The generation of the deployment it last became, the lowest if none: state from before a rollback is refused.
     pub adopted: Generation,
-    /// State, complete in weights and both moments.
+    /// State, complete in every kind.
     pub holdings: Vec<Holding>,
     /// Ledger entries it keeps, ascending.
     pub entries: Vec<LedgerEntry>,

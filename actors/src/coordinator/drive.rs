@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_plan::engine::{
-    Command, Engine, Event, Happening, LossCause, Millis, Offer, Order, OrderAnswer, Record, State,
-};
+use shoal_plan::engine::{Command, Engine, Event, Millis, Offer, Order, OrderAnswer, State};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_plan::protocol::ToNode;
 use shoal_wire::control::ToWorker;
@@ -83,16 +81,14 @@ impl Coordinator {
             Command::Send { node, message } => self.hand_over(id, node, message),
             Command::Journal(record) => {
                 let Some(entry) = self.jobs.get_mut(&id) else { return Ok(()) };
-                let stalled = stalled(&record);
                 let line = Line { at_ms: Self::wall_ms(), record };
                 let number = entry.log.push(&line);
                 self.journal.append(&Entry::Line { job: id, number, line })?;
                 self.changed();
-                if let Some(node) = stalled {
-                    // Its device is of no use to the next job either. Whoever ends can be started anew.
-                    tracing::warn!(%node, job = %id, "worker without progress is told to end");
-                    self.tell(node, ToWorker::Shutdown);
-                }
+            }
+            Command::Dismiss { node } => {
+                tracing::warn!(%node, job = %id, "worker without progress is told to end");
+                self.tell(node, ToWorker::Shutdown);
             }
             Command::Flush { mark } => {
                 let me = self.me.clone();
@@ -228,21 +224,5 @@ impl Coordinator {
             )));
         }
         Ok(node)
-    }
-}
-
-/// Who is sent away because nothing moves there.
-fn stalled(record: &Record) -> Option<NodeId> {
-    match record {
-        Record::Happened(Happening::NodeLost { node, cause: LossCause::Stalled }) => Some(*node),
-        Record::Happened(_)
-        | Record::Fenced { .. }
-        | Record::Planned { .. }
-        | Record::Restored { .. }
-        | Record::Committed(_)
-        | Record::Evaluated { .. }
-        | Record::RolledBack { .. }
-        | Record::Ordered(_)
-        | Record::State(_) => None,
     }
 }

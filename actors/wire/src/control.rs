@@ -200,7 +200,7 @@ pub struct WrittenPiece {
 /// Worker to worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToPeer {
-    /// Send me weights and both moments.
+    /// Send me every kind of state.
     FetchState {
         /// Of this job.
         job: JobId,

@@ -95,7 +95,7 @@ pub enum Purpose {
         /// The piece.
         piece: PieceId,
     },
-    /// Weights, first and second moments of an interval, one after the other: answer to a fetch, or a fill.
+    /// The state of an interval, weights first, then each other kind that the job has: answer to a fetch, or a fill.
     State {
         /// Whose space.
         block: BlockId,

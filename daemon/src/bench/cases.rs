@@ -30,7 +30,9 @@ pub(super) struct Sizes {
 /// What one run of an operation has to do at least.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
-    /// Floating-point operations.
+    /// Floating-point operations of a matrix product.
+    Product(f64),
+    /// Floating-point operations of anything else.
     Flop(f64),
     /// Bytes read and written, each operand once.
     Bytes(f64),
@@ -39,7 +41,7 @@ pub(super) enum Work {
 impl Work {
     /// In 10^9 a second.
     pub(super) fn rate(self, seconds: f64) -> f64 {
-        let (Self::Flop(amount) | Self::Bytes(amount)) = self;
+        let (Self::Product(amount) | Self::Flop(amount) | Self::Bytes(amount)) = self;
         1e-9 * amount / seconds
     }
 }
@@ -127,7 +129,7 @@ fn linear_case(
     run: impl Fn(&Device, &mut [Buffer; 3]) + Clone + Send + 'static,
 ) -> Case {
     let Linear { rows, inputs, outputs, .. } = shape;
-    let work = Work::Flop(2.0 * (rows * inputs * outputs) as f64);
+    let work = Work::Product(2.0 * (rows * inputs * outputs) as f64);
     case(kernel, format!("{rows} x {inputs} -> {outputs}"), work, move |device, arena| {
         let mut operands = buffers(device, arena, [rows * inputs, inputs * outputs, rows * outputs])?;
         let run = run.clone();
@@ -364,7 +366,7 @@ pub(super) mod tests {
     fn work_is_counted_by_formula() {
         let all = cases(SMALL);
         let work = |kernel: &str| all.iter().find(|case| case.kernel == kernel).map(|case| case.work);
-        assert_eq!(work("linear"), Some(Work::Flop(2.0 * 32.0 * 32.0 * 96.0)));
+        assert_eq!(work("linear"), Some(Work::Product(2.0 * 32.0 * 32.0 * 96.0)));
         assert_eq!(work("attention"), Some(Work::Flop(4.0 * 2.0 * 16.0 * 16.0 * 32.0)));
         assert_eq!(work("layer_norm"), Some(Work::Bytes(8.0 * 32.0 * 32.0)));
         assert_eq!(work("adamw"), Some(Work::Bytes(28.0 * 12.0 * 32.0 * 32.0)));

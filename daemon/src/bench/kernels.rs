@@ -76,14 +76,14 @@ pub fn kernels(
         }
     }
     ceilings.measure(&device);
-    let product = |case: &Case| matches!(case.kernel, "linear" | "linear_input_gradient" | "linear_weight_gradient");
-    let products = found.iter().filter(|(_, case, _)| product(case)).map(|(_, case, seconds)| case.work.rate(*seconds));
+    let products = found.iter().filter(|(_, case, _)| matches!(case.work, Work::Product(_)));
+    let products = products.map(|(_, case, seconds)| case.work.rate(*seconds));
     let ceiling_gflops = products.fold(ceilings.gflops(), f64::max);
     let ceiling_gbytes = ceilings.gbytes();
     let line = |(preset, case, seconds): (String, Case, f64)| {
         let rate = case.work.rate(seconds);
         let (unit, ceiling) = match case.work {
-            Work::Flop(_) => ("GFLOP/s", ceiling_gflops),
+            Work::Product(_) | Work::Flop(_) => ("GFLOP/s", ceiling_gflops),
             Work::Bytes(_) => ("GB/s", ceiling_gbytes),
         };
         KernelLine {

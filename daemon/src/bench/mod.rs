@@ -6,6 +6,7 @@
 mod cases;
 mod ceilings;
 mod kernels;
+mod product;
 mod products;
 mod resident;
 mod train;

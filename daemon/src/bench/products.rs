@@ -1,12 +1,9 @@
 //! The rate of matrix products at the shapes of a model: what training could reach if it did nothing else.
 
-use std::time::Instant;
-
 use shoal_config::spec::ModelSpec;
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Layout, Linear, Tag};
 
-/// Side of the square product that is measured beside the model's own.
-const SQUARE: usize = 2048;
+use super::product::{SQUARE, rate};
 
 /// The products to measure, with room for the largest.
 pub(super) struct Products {
@@ -38,7 +35,7 @@ impl Products {
             shape(width, hidden(model), Layout::OutIn),
             shape(inner, width, Layout::InOut),
             shape(width, vocab, Layout::OutIn),
-            Linear { rows: SQUARE, inputs: SQUARE, outputs: SQUARE, layout: Layout::InOut },
+            SQUARE,
         ];
         let room = |elements: fn(&Linear) -> usize| {
             let mut buffer = arena.alloc(Tag::Temporary, shapes.iter().map(elements).max().unwrap_or(0))?;
@@ -59,19 +56,7 @@ impl Products {
     pub(super) fn measure(&mut self, device: &Device) {
         let Self { shapes, x, weight, y, best } = self;
         for (shape, best) in shapes.iter().zip(best) {
-            let Linear { rows, inputs, outputs, .. } = *shape;
-            let start = Instant::now();
-            device.enter(|| {
-                device.linear(
-                    y.view_mut().range(0..rows * outputs),
-                    x.view().range(0..rows * inputs),
-                    weight.view().range(0..inputs * outputs),
-                    None,
-                    *shape,
-                );
-            });
-            let gflop = 2e-9 * (rows * inputs * outputs) as f64;
-            *best = best.max(gflop / start.elapsed().as_secs_f64());
+            *best = best.max(rate(device, *shape, y.view_mut(), (x.view(), weight.view())));
         }
     }
 

@@ -64,19 +64,7 @@ impl Engine {
         if self.state.is_over() != ending {
             return broken("EN-8 (over)", format!("{:?} in {:?}", self.state, self.phase));
         }
-        match &self.phase {
-            Phase::Running(running) => self.check_running(running),
-            Phase::Queued
-            | Phase::Gathering { .. }
-            | Phase::Absent { .. }
-            | Phase::FenceJournaled { .. }
-            | Phase::Fencing(_)
-            | Phase::DeployJournaled { .. }
-            | Phase::Deploying(_)
-            | Phase::Parked
-            | Phase::Closing { .. }
-            | Phase::Over => Ok(()),
-        }
+        self.phase.running().map_or(Ok(()), |running| self.check_running(running))
     }
 
     fn check_running(&self, running: &Running) -> Result<(), Violation> {

@@ -213,6 +213,11 @@ pub enum Command {
     },
     /// Send [`Event::Tick`] at this time.
     WakeAt(Millis),
+    /// End a node's process: its device does nothing more, for the next job either. Whoever ends can be started anew.
+    Dismiss {
+        /// Which.
+        node: NodeId,
+    },
 }
 
 /// The answer to an order.

@@ -44,7 +44,7 @@ use crate::rules::Rules;
 
 use chain::Chain;
 use orders::Orders;
-use phase::{Phase, Standing};
+use phase::{Durable, Phase, Standing};
 use skips::Found;
 use status::Tally;
 use watchdog::Watchdog;
@@ -235,21 +235,14 @@ impl Engine {
             self.flush.open.pop_front();
         }
         self.answer_durable_orders(mark);
-        match &self.phase {
-            Phase::FenceJournaled { mark: waits, .. } if *waits <= mark => self.send_fence(),
-            Phase::DeployJournaled { mark: waits, .. } if *waits <= mark => self.send_deploy(),
-            Phase::Closing { mark: waits } if *waits <= mark => self.release_all(),
-            Phase::Running(_) => self.validation_durable(mark),
-            Phase::Queued
-            | Phase::Gathering { .. }
-            | Phase::Absent { .. }
-            | Phase::FenceJournaled { .. }
-            | Phase::Fencing(_)
-            | Phase::DeployJournaled { .. }
-            | Phase::Deploying(_)
-            | Phase::Parked
-            | Phase::Closing { .. }
-            | Phase::Over => {}
+        match self.phase.once_durable(mark) {
+            Some(Durable::Fence) => self.send_fence(),
+            Some(Durable::Plan) => self.send_deploy(),
+            Some(Durable::End) => self.release_all(),
+            None => {}
+        }
+        if self.phase.running().is_some() {
+            self.validation_durable(mark);
         }
     }
 

@@ -173,12 +173,53 @@ impl Standing {
 
     /// Nodes with a seat or a piece.
     pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        nodes_of(&self.plan)
+        self.plan.nodes()
     }
 }
 
-/// Nodes with a seat or a piece.
-pub(super) fn nodes_of(plan: &Plan) -> BTreeSet<NodeId> {
-    let seated = plan.seats().map(|(_, node)| node);
-    seated.chain(plan.pieces.iter().flat_map(|piece| piece.holders())).collect()
+/// What happens once something is durable.
+pub(super) enum Durable {
+    /// The fence is sent.
+    Fence,
+    /// The plan is deployed.
+    Plan,
+    /// The job lets go of its nodes.
+    End,
+}
+
+impl Phase {
+    /// Training, if that is what goes on.
+    pub(super) fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            Self::Queued
+            | Self::Gathering { .. }
+            | Self::Absent { .. }
+            | Self::FenceJournaled { .. }
+            | Self::Fencing(_)
+            | Self::DeployJournaled { .. }
+            | Self::Deploying(_)
+            | Self::Parked
+            | Self::Closing { .. }
+            | Self::Over => None,
+        }
+    }
+
+    /// What a phase that waits for a mark does when everything up to `mark` is durable.
+    pub(super) fn once_durable(&self, mark: u64) -> Option<Durable> {
+        let (waits, then) = match self {
+            Self::FenceJournaled { mark, .. } => (*mark, Durable::Fence),
+            Self::DeployJournaled { mark, .. } => (*mark, Durable::Plan),
+            Self::Closing { mark } => (*mark, Durable::End),
+            Self::Queued
+            | Self::Gathering { .. }
+            | Self::Absent { .. }
+            | Self::Fencing(_)
+            | Self::Deploying(_)
+            | Self::Running(_)
+            | Self::Parked
+            | Self::Over => return None,
+        };
+        (waits <= mark).then_some(then)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::face::LossCause;
+use super::face::{Command, LossCause};
 use super::phase::Phase;
 use super::watchdog::{Awaited, MOST_STALLS};
 use super::{Engine, Happening};
@@ -105,6 +105,7 @@ impl Engine {
         for (node, reason) in nodes {
             self.nodes.lose(node, LossCause::Stalled);
             self.note(Happening::NodeLost { node, cause: LossCause::Stalled });
+            self.out.push(Command::Dismiss { node });
             self.send(node, ToNode::Release { generation: self.generation });
             reasons.push(format!("{node} is evicted: {reason}"));
         }

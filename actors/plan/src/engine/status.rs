@@ -1,8 +1,9 @@
 //! Where a job stands, for people.
 
+use super::Engine;
 use super::face::State;
 use super::phase::Phase;
-use super::{Engine, training};
+use crate::draw;
 use crate::ids::{Digest, Generation};
 use crate::ledger::LedgerEntry;
 use crate::protocol::LossSum;
@@ -111,7 +112,7 @@ impl Engine {
             redundancy: self.redundancy(),
             steps_lost: self.tally.steps_lost,
             steps_redone: self.tally.steps_redone,
-            plan: self.plan().map(|plan| training::describe(plan)),
+            plan: self.plan().map(|plan| draw::line(plan)),
             digest: self.tally.digest,
             reason: self.tally.reason.clone(),
         }

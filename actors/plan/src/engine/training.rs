@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::face::{Record, State};
 use super::passes::persisters;
-use super::phase::{Persisting, Persists, Phase, Running, Shadow, Standing, Validation, nodes_of};
+use super::phase::{Persisting, Persists, Phase, Running, Shadow, Standing, Validation};
 use super::{Engine, Happening};
 use crate::commit::{self, StepReport};
 use crate::draw;
@@ -29,7 +29,7 @@ impl Engine {
     pub(super) fn start(&mut self) {
         let Some(standing) = &self.standing else { return };
         let audience: Vec<NodeId> = standing.nodes().into_iter().collect();
-        let plan = describe(&standing.plan);
+        let plan = draw::line(&standing.plan);
         let head = self.chain.head();
         self.phase = Phase::Running(Box::new(Running {
             required: required(standing, head.step + 1),
@@ -257,7 +257,7 @@ impl Engine {
         let held = standing.held();
         let leaving = self.nodes.leaving();
         let planned = make_plan(&self.setup.job, &self.setup.table, self.nodes.here(), &leaving, &held);
-        let in_use = nodes_of(&standing.plan);
+        let in_use = standing.plan.nodes();
         let planned = match planned {
             Ok(planned) => planned,
             Err(none) => {
@@ -279,7 +279,7 @@ impl Engine {
             (plan.stages.len(), plan.lanes.len(), seated.len())
         };
         if shape(&planned.plan) != shape(&standing.plan) {
-            return Some(format!("{}; before: {}", planned.reason, describe(&standing.plan)));
+            return Some(format!("{}; before: {}", planned.reason, draw::line(&standing.plan)));
         }
         let spare = self.members().into_iter().filter(|node| !in_use.contains(node));
         let names: Vec<String> = spare.map(|node| node.to_string()).collect();
@@ -322,15 +322,4 @@ fn required(standing: &Standing, step: u64) -> BTreeMap<NodeId, BTreeSet<PieceId
         }
     }
     required
-}
-
-/// A plan in a line.
-pub(super) fn describe(plan: &Plan) -> String {
-    let nodes = nodes_of(plan).len();
-    let schedule = match plan.schedule {
-        shoal_config::spec::Schedule::GPipe => "gpipe",
-        shoal_config::spec::Schedule::OneFOneB => "1f1b",
-    };
-    let plural = if nodes == 1 { "" } else { "s" };
-    format!("{}, {schedule}, {nodes} node{plural}", draw::shape(plan.stages.len(), plan.lanes.len()))
 }

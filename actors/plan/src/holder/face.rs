@@ -1,7 +1,7 @@
 //! What goes into the holder machine and what comes out.
 //!
-//! The node's actors keep the bytes; the holder keeps the books. State lies in *slots*: one slot is weights and both
-//! moments of one interval, in the arena of its role, with room for a gradient. The actor keeps a map from [`SlotId`] to
+//! The node's actors keep the bytes; the holder keeps the books. State lies in *slots*: one slot is the whole state
+//! of one interval, in the arena of its role, with room for a gradient. The actor keeps a map from [`SlotId`] to
 //! buffers and does what it is told, in order. Commands that touch one slot are carried out one after the other.
 
 use std::sync::Arc;
@@ -132,7 +132,7 @@ pub enum HolderEvent {
 /// What one node can ask of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Weights and both moments.
+    /// Every kind of state.
     State,
     /// Weights, for a seat.
     Weights,
@@ -219,7 +219,7 @@ pub struct Part {
 /// Where a part of a slot comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Initial values of the job's seed; moments are zero.
+    /// Initial values of the job's seed; what an optimizer remembers is zero.
     Seed,
     /// Another slot of this node.
     Slot(SlotId),
@@ -332,7 +332,7 @@ pub enum MoveCommand {
 /// Where fetched elements go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Weights and both moments, into a slot.
+    /// Every kind of state, into a slot.
     Slot(SlotId),
     /// Weights, into the compute weights of the seats here that need the piece.
     Seats(PieceId),

@@ -8,7 +8,7 @@ use crate::ledger::Version;
 use crate::protocol::{Holding, LossSum, Norm};
 use crate::space::{Interval, IntervalSet};
 
-/// One slot: weights and both moments of an interval.
+/// One slot: the whole state of an interval.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     /// Whose space.

@@ -97,6 +97,8 @@ impl World {
                 self.queue.push(self.now + delay, Coming::OnDisk { mark, length, start });
             }
             Command::Answer { answer, .. } => self.judge_answer(&answer),
+            // Its actors live on here: what a member that was given up says later has to change nothing.
+            Command::Dismiss { node } => self.trace(|| format!("{node} is told to end")),
             Command::WakeAt(at) => {
                 let delay = (at.0 * MILLI).saturating_sub(self.now);
                 self.fact(delay, Event::Tick);

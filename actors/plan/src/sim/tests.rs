@@ -136,6 +136,7 @@ impl Stage {
                     let text = format!("{answer:?}");
                     self.say("", format!("= answer {}", text.split([' ', '(']).next().unwrap_or_default()));
                 }
+                Command::Dismiss { node } => self.say("", format!("= {node} is told to end")),
                 Command::WakeAt(at) => {
                     self.wakes.insert(at.0);
                 }

@@ -264,7 +264,8 @@ impl Cluster {
                     }
                     Command::Journal(record) => self.records.push(record),
                     Command::Flush { mark } => events.push_back(Event::Flushed { mark }),
-                    Command::Answer { .. } => {}
+                    // Nobody here is a process of its own.
+                    Command::Answer { .. } | Command::Dismiss { .. } => {}
                     Command::WakeAt(at) => {
                         self.wakes.insert(self.started + Duration::from_millis(at.0 + 1));
                     }
