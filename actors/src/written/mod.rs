@@ -11,6 +11,7 @@
 //! also by a later process on the same data directory.
 
 mod error;
+mod known;
 mod manifest;
 mod piece;
 mod shelf;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::PieceLeaves;
@@ -12,6 +13,7 @@ use shoal_plan::space::{Interval, Kind};
 use shoal_wire::api::NodeReport;
 use shoal_wire::control::WrittenPiece;
 
+use super::known::Known;
 use super::manifest::{FORMAT, Manifest};
 use super::piece::{self, PieceData};
 use super::{KEPT_VERSIONS, MAX_ANSWER_BYTES, WrittenError};
@@ -20,6 +22,7 @@ use super::{KEPT_VERSIONS, MAX_ANSWER_BYTES, WrittenError};
 #[derive(Clone, Debug)]
 pub struct Shelf {
     root: PathBuf,
+    known: Known,
 }
 
 impl Shelf {
@@ -30,7 +33,7 @@ impl Shelf {
     pub fn open(data_dir: &Path) -> Result<Self, WrittenError> {
         let root = data_dir.join("jobs");
         fs::create_dir_all(&root).map_err(WrittenError::write(&root))?;
-        let shelf = Self { root };
+        let shelf = Self { root, known: Known::default() };
         for job in shelf.jobs()? {
             for (path, name) in entries(&shelf.directory(job))? {
                 if name.ends_with(UNFINISHED) {
@@ -155,12 +158,12 @@ impl Shelf {
     }
 
     /// Complete versions of a job with their directories, oldest first.
-    fn manifests(&self, job: JobId) -> Result<Vec<(PathBuf, Manifest)>, WrittenError> {
+    fn manifests(&self, job: JobId) -> Result<Vec<(PathBuf, Arc<Manifest>)>, WrittenError> {
         let mut found = Vec::new();
         for (path, name) in entries(&self.directory(job))? {
             if path.is_dir() && !name.ends_with(UNFINISHED) {
                 let file = path.join(MANIFEST);
-                let manifest: Manifest = read_json(&file)?;
+                let manifest = self.known.get(&file, || read_json(&file))?;
                 if manifest.format != FORMAT {
                     let found = format!("its form is {}, this program reads {FORMAT}", manifest.format);
                     return Err(WrittenError::Damaged { path: file, found });
