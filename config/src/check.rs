@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, TokenizerSpec, Validation};
+use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, Precision, TokenizerSpec, Validation};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +86,17 @@ impl JobSpec {
         if let Some(most) = train.max_skips {
             within("train.max_skips", most, 1..=*limits::MAX_SKIPS.end())?;
         }
+        match train.numerics.precision {
+            Precision::Fp32 | Precision::Bf16 => {}
+            Precision::Fp16(scale) => {
+                let words = |least| format!("a power of two from {least} to {}", limits::LOSS_SCALE.end());
+                let (start, minimum) = (scale.start, scale.minimum);
+                hold("train.loss_scale_minimum", minimum, limits::is_loss_scale(minimum, 1), &words(1))?;
+                hold("train.loss_scale", start, limits::is_loss_scale(start, minimum), &words(minimum))?;
+                within("train.loss_scale_window", scale.window, limits::LOSS_SCALE_STEPS)?;
+                within("train.loss_scale_hysteresis", scale.hysteresis, limits::LOSS_SCALE_STEPS)?;
+            }
+        }
         if let Some(evaluate) = train.evaluate {
             within("train.eval_every", evaluate.every, limits::EVAL_EVERY)?;
             within("train.eval_samples", evaluate.samples, limits::EVAL_SAMPLES)?;
@@ -130,7 +141,9 @@ fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Gpt2Spec, LlamaSpec, RopeScaling};
+    use crate::spec::{Gpt2Spec, LlamaSpec, LossScaleSpec, RopeScaling};
+
+    const SCALE: LossScaleSpec = LossScaleSpec { start: 1 << 16, window: 1000, hysteresis: 2, minimum: 1 };
 
     fn good() -> JobSpec {
         crate::job::parse(
@@ -153,7 +166,7 @@ mod tests {
         fn model(spec: &mut JobSpec) -> &mut Gpt2Spec {
             spec.model.as_gpt2_mut().expect("a GPT-2")
         }
-        let cases: [(&str, Break); 23] = [
+        let cases: [(&str, Break); 25] = [
             ("model.layers", |s| model(s).layers = 0),
             ("model.layers", |s| model(s).layers = u32::MAX),
             ("model.heads", |s| model(s).heads = 0),
@@ -172,6 +185,10 @@ mod tests {
             ("train.decay_steps", |s| s.train.schedule.shape = LrShape::Wsd { decay: 1 << 40 }),
             ("train.clip", |s| s.train.clip = Some(0.0)),
             ("train.max_skips", |s| s.train.max_skips = Some(0)),
+            ("train.loss_scale", |s| s.train.numerics.precision = Precision::Fp16(LossScaleSpec { start: 3, ..SCALE })),
+            ("train.loss_scale_window", |s| {
+                s.train.numerics.precision = Precision::Fp16(LossScaleSpec { window: 0, ..SCALE });
+            }),
             ("data.validation", |s| s.data.validation = Validation::Tail { fraction: 0.0 }),
             ("data.path", |s| s.data.path = "a".into()),
             ("data.validation", |s| s.data.validation = Validation::Path("../a".into())),

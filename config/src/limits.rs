@@ -21,6 +21,8 @@ pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const EVAL_SAMPLES: RangeInclusive<u64> = 1..=1 << 20;
 /// 0 is for never.
 pub(crate) const MAX_SKIPS: RangeInclusive<u64> = 0..=1_000_000;
+pub(crate) const LOSS_SCALE: RangeInclusive<u64> = 1..=1 << 32;
+pub(crate) const LOSS_SCALE_STEPS: RangeInclusive<u64> = 1..=1_000_000;
 pub(crate) const REDUNDANCY: RangeInclusive<u64> = 0..=15;
 /// Tokens of a micro-batch: what the kernels can put in order at once.
 const MICRO_BATCH_TOKENS: u64 = 131_072;
@@ -68,6 +70,11 @@ pub(crate) fn is_positive(x: f64) -> bool {
 /// A probability, or the share of a running mean that is kept.
 pub(crate) fn is_below_one(x: f64) -> bool {
     (0.0..1.0).contains(&x)
+}
+
+/// A power of two, so that scaling changes no bit but the exponent.
+pub(crate) fn is_loss_scale(x: u64, least: u64) -> bool {
+    x.is_power_of_two() && (least..=*LOSS_SCALE.end()).contains(&x)
 }
 
 /// A share of the tokens that can be held back.

@@ -76,7 +76,8 @@ section! {
         learning_rate_schedule: String, decay_steps: u64,
         optimizer: String, weight_decay: f64, beta1: f64, beta2: f64, epsilon: f64, momentum: f64, nesterov: bool, alpha: f64,
         epsilon1: f64, epsilon2: f64, clip_threshold: f64, decay_rate: f64, relative_step: bool, scale_parameter: bool,
-        clip: OrNone, max_skips: u64, wire: String, eval_every: u64, eval_samples: u64,
+        clip: OrNone, max_skips: u64, precision: String, wire: String,
+        loss_scale: u64, loss_scale_window: u64, loss_scale_hysteresis: u64, loss_scale_minimum: u64, eval_every: u64, eval_samples: u64,
     }
     [ decay: RawDecay = "train.decay" ]
 }

@@ -12,7 +12,7 @@ mod optimizer;
 
 pub use init::InitSpec;
 pub use model::{Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling, RopeSpec};
-pub use numerics::{NumericsSpec, Wire};
+pub use numerics::{LossScaleSpec, NumericsSpec, Precision, Wire};
 pub use optimizer::{AdafactorSpec, AdamSpec, DecayRule, Momentum, OptimizerSpec, RmsPropSpec, SgdSpec};
 
 /// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.

@@ -274,6 +274,15 @@ pub enum Chaos {
         #[arg(long, value_name = "NAME", value_parser = node_name)]
         node: Option<String>,
     },
+    /// The next gradient of a stage of the job is infinite: the step is skipped and changes nothing.
+    PoisonStage {
+        /// Id of the job, such as `j1`.
+        #[arg(value_parser = job_id)]
+        job: String,
+        /// Name of the worker; the first one that is ready if none is given.
+        #[arg(long, value_name = "NAME", value_parser = node_name)]
+        node: Option<String>,
+    },
 }
 
 /// Measurements.

@@ -233,6 +233,14 @@ impl Client {
         self.post(&format!("jobs/{job}/chaos/hang-stage"), &OnNode { node }, QUICK)
     }
 
+    /// Makes a gradient infinite.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn poison_stage(&self, job: &str, node: String) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/chaos/poison-stage"), &OnNode { node }, QUICK)
+    }
+
     /// A stream of bytes; each read has a deadline.
     ///
     /// # Errors

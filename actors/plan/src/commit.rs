@@ -9,7 +9,8 @@ use shoal_exact::ExactSum;
 use crate::batch::digest_of_step;
 use crate::job::Job;
 use crate::learning_rate::learning_rate;
-use crate::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Version, backward_seed};
+use crate::ledger::{Corrections, Head, LedgerEntry, Update, UpdateScalars, backward_seed};
+use crate::loss_scale::{LossScale, Verdict};
 use crate::power;
 use crate::protocol::{LossSum, Norm};
 
@@ -35,33 +36,38 @@ pub fn total(norms: impl IntoIterator<Item = Norm>) -> Norm {
     Norm::Finite(sum)
 }
 
-/// The record of step `at.step + 1`. `time` is the optimizer's time so far.
+/// The record that follows `head`.
 ///
-/// No token, or anything that is not finite, is a skip: the step is used up and nothing changes.
+/// No token, or anything that is not finite, is a skip: the step is used up and nothing changes but the loss scale.
 #[must_use]
-pub fn entry(job: &Job, at: Version, time: u64, report: &StepReport) -> LedgerEntry {
+pub fn entry(job: &Job, head: &Head, report: &StepReport) -> LedgerEntry {
+    let Head { version: at, time, loss_scale } = *head;
     let step = at.step + 1;
     let samples = digest_of_step(job, step);
     let tokens = report.loss.tokens;
-    let (update, loss, norm) = match (report.loss.loss, report.norm) {
+    let (update, loss, norm, verdict) = match (report.loss.loss, report.norm) {
         (Norm::Finite(loss), Norm::Finite(norm)) if tokens > 0 => {
-            (Update::Apply(scalars(job, step, time + 1, tokens, &norm)), loss, norm)
+            let factor = loss_scale.map_or(1.0, LossScale::factor);
+            (Update::Apply(scalars(job, step, time + 1, (tokens, factor), &norm)), loss, norm, Verdict::Good)
         }
-        (Norm::Finite(loss), Norm::Finite(norm)) => (Update::Skip, loss, norm),
-        (Norm::NotFinite, _) | (_, Norm::NotFinite) => (Update::Skip, ExactSum::ZERO, ExactSum::ZERO),
+        (Norm::Finite(loss), Norm::Finite(norm)) => (Update::Skip, loss, norm, Verdict::Silent),
+        (Norm::NotFinite, _) | (_, Norm::NotFinite) => {
+            (Update::Skip, ExactSum::ZERO, ExactSum::ZERO, Verdict::NotFinite)
+        }
     };
     let optimizer_time = match update {
         Update::Apply(_) => time + 1,
         Update::Skip => time,
     };
-    LedgerEntry { step, previous: at.chain, samples, tokens, loss, norm, update, optimizer_time }
+    let loss_scale = loss_scale.map(|scale| scale.after(&job.spec, verdict));
+    LedgerEntry { step, previous: at.chain, samples, tokens, loss, norm, update, optimizer_time, loss_scale }
 }
 
-fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> UpdateScalars {
+fn scalars(job: &Job, step: u64, time: u64, (tokens, loss_scale): (u64, f32), norm: &ExactSum) -> UpdateScalars {
     let train = &job.spec.train;
     // The gradient of the mean loss is the seeded sum over tokens and seed; its norm is clipped as PyTorch's
     // clip_grad_norm_ does it: clip / (norm + 1e-6), at most 1.
-    let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)));
+    let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)) * f64::from(loss_scale));
     let length = norm.to_f64().sqrt() * mean;
     let clip = train.clip.map_or(1.0, |most| (f64::from(most) / (length + 1e-6)).min(1.0));
     let rate = learning_rate(&train.schedule, train.steps, step);
@@ -85,13 +91,16 @@ fn scalars(job: &Job, step: u64, time: u64, tokens: u64, norm: &ExactSum) -> Upd
 
 #[cfg(test)]
 mod tests {
-    use shoal_config::spec::{LrShape, LrSpec};
+    use shoal_config::spec::{LossScaleSpec, LrShape, LrSpec, Precision};
 
     use super::*;
     use crate::fixture;
     use crate::ids::Digest;
+    use crate::ledger::Version;
 
-    const AT: Version = Version { step: 0, chain: Digest([7; 32]) };
+    fn at(time: u64) -> Head {
+        Head { version: Version { step: 0, chain: Digest([7; 32]) }, time, loss_scale: None }
+    }
 
     fn report(norm: f64, loss: f64, tokens: u64) -> StepReport {
         let of = |x| Norm::Finite(ExactSum::of(x));
@@ -109,7 +118,7 @@ mod tests {
         job.spec.train.schedule = LrSpec { peak: 1e-3, minimum: 1e-3, warmup: 0, shape: LrShape::Cosine };
         job.spec.train.clip = None;
         let tokens = 512;
-        let entry = entry(&job, AT, 0, &report(4.0, 100.0, tokens));
+        let entry = entry(&job, &at(0), &report(4.0, 100.0, tokens));
         let Update::Apply(s) = entry.update else { panic!("applied") };
         let Corrections::Adam { step_size, root_correction } = s.corrections else { panic!("AdamW's") };
         assert_eq!(s.kept(0.1), 1.0 - 1e-4);
@@ -123,7 +132,7 @@ mod tests {
     fn adafactors_new_squares_have_the_whole_share_at_first() {
         let mut job = fixture::job();
         job.spec.train.optimizer = fixture::adafactor();
-        let share = |time| match entry(&job, AT, time, &report(4.0, 100.0, 512)).update {
+        let share = |time| match entry(&job, &at(time), &report(4.0, 100.0, 512)).update {
             Update::Apply(UpdateScalars { corrections: Corrections::Adafactor { share }, .. }) => float(share),
             other => panic!("{other:?}"),
         };
@@ -139,7 +148,7 @@ mod tests {
         let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)));
         for (length, clip) in [(0.5, 1.0), (4.0, 0.25)] {
             let squares = (length / mean) * (length / mean);
-            let Update::Apply(s) = entry(&job, AT, 0, &report(squares, 1.0, tokens)).update else { panic!("applied") };
+            let Update::Apply(s) = entry(&job, &at(0), &report(squares, 1.0, tokens)).update else { panic!("applied") };
             assert!((f64::from(float(s.scale)) / mean - clip).abs() < 1e-5, "{length}");
         }
     }
@@ -149,7 +158,7 @@ mod tests {
         let job = fixture::job();
         let infinite = StepReport { norm: Norm::NotFinite, ..report(1.0, 1.0, 8) };
         for report in [report(1.0, 1.0, 0), infinite] {
-            let entry = entry(&job, AT, 3, &report);
+            let entry = entry(&job, &at(3), &report);
             assert_eq!((entry.update, entry.optimizer_time, entry.step), (Update::Skip, 3, 1));
         }
     }
@@ -160,5 +169,27 @@ mod tests {
         let whole = total(parts);
         assert_eq!(whole, total([parts[2], total([parts[1], parts[0]])]));
         assert_eq!(total([parts[0], Norm::NotFinite]), Norm::NotFinite);
+    }
+
+    /// The gradient carries the loss scale, and the update takes it away again: nothing else of the record knows it.
+    #[test]
+    fn a_scaled_gradient_is_applied_as_the_plain_one() {
+        let mut job = fixture::job();
+        let plain = entry(&job, &at(3), &report(4.0, 100.0, 512));
+        let rule = LossScaleSpec { start: 1 << 10, window: 1, hysteresis: 1, minimum: 1 };
+        job.spec.train.numerics.precision = Precision::Fp16(rule);
+        let head = Head { loss_scale: LossScale::first(&job.spec), ..at(3) };
+        let factor = 1024.0;
+        let scaled = entry(&job, &head, &report(4.0 * factor * factor, 100.0, 512));
+        let (Update::Apply(mut s), Update::Apply(p)) = (scaled.update, plain.update) else { panic!("applied") };
+        assert_eq!(float(s.scale) * factor as f32, float(p.scale));
+        s.scale = p.scale;
+        assert_eq!((s, scaled.optimizer_time), (p, plain.optimizer_time));
+        assert_eq!(scaled.loss_scale.map(LossScale::factor), Some(2048.0));
+        let infinite = StepReport { norm: Norm::NotFinite, ..report(1.0, 1.0, 8) };
+        let skipped = entry(&job, &Head::after(&scaled), &infinite);
+        assert_eq!((skipped.update, skipped.optimizer_time), (Update::Skip, 4));
+        assert_eq!(skipped.loss_scale.map(LossScale::factor), Some(1024.0));
+        assert_ne!(LedgerEntry { loss_scale: None, ..skipped.clone() }.hash(), skipped.hash(), "the chain knows it");
     }
 }

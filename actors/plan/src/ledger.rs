@@ -9,6 +9,8 @@ use shoal_exact::ExactSum;
 
 use crate::batch::context;
 use crate::ids::Digest;
+use crate::job::Job;
+use crate::loss_scale::LossScale;
 
 /// A state of the job: how many steps, and the chain of records that led there. A bare step number is not enough: a
 /// zombie could offer other bits under it.
@@ -39,6 +41,34 @@ pub struct LedgerEntry {
     pub update: Update,
     /// Updates applied so far, this one included unless it is a skip: the optimizer's time.
     pub optimizer_time: u64,
+    /// The loss scale of the next step, where gradients are scaled.
+    pub loss_scale: Option<LossScale>,
+}
+
+/// The end of the chain: all that the next record follows from, beside what is reported of its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Committed steps, and the chain.
+    pub version: Version,
+    /// Updates applied so far.
+    pub time: u64,
+    /// The loss scale of the next step.
+    pub loss_scale: Option<LossScale>,
+}
+
+impl Head {
+    /// Before the first step.
+    #[must_use]
+    pub fn genesis(job: &Job) -> Self {
+        let version = Version { step: 0, chain: job.genesis() };
+        Self { version, time: 0, loss_scale: LossScale::first(&job.spec) }
+    }
+
+    /// After a record.
+    #[must_use]
+    pub fn after(entry: &LedgerEntry) -> Self {
+        Self { version: entry.version(), time: entry.optimizer_time, loss_scale: entry.loss_scale }
+    }
 }
 
 /// What a holder does with its gradient.
@@ -54,7 +84,7 @@ pub enum Update {
 /// repeated. The gradient of the update is `g = gradient * scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateScalars {
-    /// clip / (tokens x backward seed), f32.
+    /// clip / (tokens x backward seed x loss scale), f32.
     pub scale: u32,
     /// Learning rate, f64: each parameter has its own decay, so [`Self::kept`] takes it unrounded.
     pub learning_rate: u64,
@@ -95,8 +125,9 @@ impl UpdateScalars {
     }
 }
 
-/// Factor of every gradient in a step, a job constant: 2^-ceil(log2(tokens of a full global batch)), so that sums over many
-/// tokens stay in range. The ledger's norm and [`UpdateScalars::scale`] speak of gradients with this factor.
+/// Factor of every gradient in a step beside the loss scale, a job constant: 2^-ceil(log2(tokens of a full global batch)), so that
+/// sums over many tokens stay in range. The ledger's norm speaks of gradients with both factors, and
+/// [`UpdateScalars::scale`] takes them away.
 #[must_use]
 pub fn backward_seed(spec: &JobSpec) -> f32 {
     let tokens = u64::from(spec.train.global_batch) * context(spec);
@@ -134,6 +165,11 @@ impl LedgerEntry {
             }
         };
         h.update(&self.optimizer_time.to_le_bytes());
+        if let Some(scale) = self.loss_scale {
+            h.update(&[scale.exponent]);
+            h.update(&scale.good.to_le_bytes());
+            h.update(&scale.chances.to_le_bytes());
+        }
         Digest(*h.finalize().as_bytes())
     }
 

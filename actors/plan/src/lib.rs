@@ -26,6 +26,7 @@ pub mod lanes;
 pub mod layout;
 pub mod learning_rate;
 pub mod ledger;
+pub mod loss_scale;
 pub mod membership;
 pub mod memory;
 pub mod partition;

@@ -12,9 +12,9 @@
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
 //! | seat weights | device | 4 (w + r) |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
-//! | stash | device | 4 b s x micro-batches in flight x (2 h + 2 a d + 2 k d + g f + a + 2 n a layer, h a head) |
+//! | stash | device | 4 b s x micro-batches in flight x (2 h + 2 a d + 2 k d + g f + a + 2 n a layer, h a head); with precision bf16 or fp16, 2 in place of 4 for all but a + 2 n |
 //! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + n) from loss to backward; head's stage only |
-//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's |
+//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's; with precision bf16 or fp16, 4 b s x (2 h + the most of 4 a d + 4 k d, g f + 2 f, 2 h + g f, 2 h + a d + 2 k d): what is kept in halves is made, and opened again, beside it |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 4 (k e + f) |
 //! | shadow gradients | host | 4 e |
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
-use shoal_config::spec::{JobSpec, ModelSpec, Schedule, Wire};
+use shoal_config::spec::{JobSpec, ModelSpec, Precision, Schedule, Wire};
 
 use crate::batch::{context, micro_batch_count};
 use crate::blocks::{BlockKind, ModelTable};
@@ -154,25 +154,43 @@ impl Rows {
         Self { width: u64::from(model.width()), queries, kv, inner, norm, hidden }
     }
 
-    fn scratch(&self) -> u64 {
-        let Self { width, queries, kv, inner, .. } = *self;
-        width + (2 * inner).max(2 * queries + kv).max(2 * width + queries + kv)
+    fn scratch(&self, precision: Precision) -> u64 {
+        let Self { width, queries, kv, inner, hidden, .. } = *self;
+        match precision {
+            Precision::Fp32 => width + (2 * inner).max(2 * queries + kv).max(2 * width + queries + kv),
+            // What is kept in halves is made, and opened again, beside it.
+            Precision::Bf16 | Precision::Fp16(_) => {
+                let attention = (4 * queries + 2 * kv).max(2 * width + queries + kv);
+                2 * width + attention.max(hidden + 2 * inner).max(2 * width + hidden)
+            }
+        }
+    }
+
+    /// Of a layer: rows that are kept in the job's precision, and statistics.
+    fn kept(&self, model: &ModelSpec) -> (u64, u64) {
+        let rows = 2 * self.width + 2 * self.queries + self.kv + self.hidden;
+        (rows, u64::from(model.heads()) + 2 * self.norm)
     }
 }
 
-/// f32 elements that one block keeps of one sample from forward to backward. A layer keeps its input, q, k, v, the attended
+/// Bytes that one block keeps of one sample from forward to backward. A layer keeps its input, q, k, v, the attended
 /// values, the residual between, the MLP's inner values before its activation, the softmax statistics of each head and those
 /// of two norms.
 #[must_use]
-pub fn stash_elements(model: &ModelSpec, kind: BlockKind) -> u64 {
+pub fn stash_bytes(spec: &JobSpec, kind: BlockKind) -> u64 {
+    let model = &spec.model;
     let rows = Rows::of(model);
+    let bytes = match spec.train.numerics.precision {
+        Precision::Fp32 => F32,
+        Precision::Bf16 | Precision::Fp16(_) => F32 / 2,
+    };
     let each = match kind {
         BlockKind::Embedding => 0,
         BlockKind::Layer => {
-            let heads = u64::from(model.heads());
-            2 * rows.width + 2 * rows.queries + rows.kv + rows.hidden + heads + 2 * rows.norm
+            let (wide, statistics) = rows.kept(model);
+            bytes * wide + F32 * statistics
         }
-        BlockKind::Head => rows.width,
+        BlockKind::Head => bytes * rows.width,
     };
     each * u64::from(model.context())
 }
@@ -217,7 +235,7 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         }
     }
     let open = u64::from(seat.lanes.max(1).next_power_of_two().trailing_zeros()) + 1;
-    let kept: u64 = blocks.iter().map(|block| stash_elements(&spec.model, block.kind)).sum();
+    let kept: u64 = blocks.iter().map(|block| stash_bytes(spec, block.kind)).sum();
     let flying = u64::from(in_flight(seat.schedule, seat.stage, seat.stages, seat.micro_batches));
     let vocab = u64::from(spec.model.vocab());
     let single = match spec.train.numerics.wire {
@@ -230,9 +248,9 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     NodeBytes {
         seat_weights: F32 * (weights + rotary_elements(&spec.model, table, &seat.blocks)),
         lane_sums: F32 * (differentiated * open + single),
-        stash: F32 * flying * u64::from(spec.train.micro_batch) * kept,
+        stash: flying * u64::from(spec.train.micro_batch) * kept,
         logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },
-        scratch: F32 * tokens * rows.scratch(),
+        scratch: F32 * tokens * rows.scratch(spec.train.numerics.precision),
         transit: F32 * (4 * tokens * rows.width + weights),
         ..NodeBytes::default()
     }

@@ -18,6 +18,7 @@ use shoal_exact::ExactSum;
 use crate::ids::{BlockId, Generation, NodeId, PieceId, Replica, Seat};
 use crate::layout::Plan;
 use crate::ledger::{LedgerEntry, Version};
+use crate::loss_scale::LossScale;
 use crate::space::Interval;
 
 /// Engine to node.
@@ -41,6 +42,8 @@ pub enum ToNode {
         generation: Generation,
         /// From this version.
         version: Version,
+        /// The loss scale of the next step, where gradients are scaled.
+        loss_scale: Option<LossScale>,
         /// What to do first.
         next: Next,
         /// Shadows to fill at this version, before the next update.

@@ -7,6 +7,7 @@ use shoal_plan::blocks::ModelTable;
 use shoal_plan::engine::{Engine, Millis, RedundancyState, Setup, State, Status, Timing};
 use shoal_plan::ids::{Generation, JobId};
 use shoal_plan::job::Job;
+use shoal_plan::loss_scale::LossScale;
 use shoal_wire::api;
 use shoal_wire::journal::Line;
 
@@ -44,7 +45,18 @@ impl JobEntry {
     /// What `status` shows.
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let Status {
-            state, step, loss, val_loss, generation, redundancy, steps_lost, steps_redone, plan, reason, ..
+            state,
+            step,
+            loss,
+            val_loss,
+            loss_scale,
+            generation,
+            redundancy,
+            steps_lost,
+            steps_redone,
+            plan,
+            reason,
+            ..
         } = self.engine.status();
         // A job that stands still has no speed.
         let moves = matches!(state, State::Training | State::Done);
@@ -67,6 +79,7 @@ impl JobEntry {
             loss: loss.map(|(_, loss)| loss),
             loss_step: loss.map(|(step, _)| step),
             val_loss,
+            loss_scale: loss_scale.map(|scale| f64::from(scale.factor())),
             generation: generation.to_string(),
             redundancy: api::Redundancy {
                 have: redundancy.have,
@@ -104,6 +117,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         loss: None,
         loss_step: None,
         val_loss: None,
+        loss_scale: LossScale::first(&job.spec).map(|scale| f64::from(scale.factor())),
         generation: Generation::default().to_string(),
         redundancy: api::Redundancy {
             have: 0,

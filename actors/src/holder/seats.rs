@@ -114,10 +114,16 @@ impl HolderState {
         None
     }
 
-    pub(super) fn run(&self, generation: Generation, pass: Pass, step: u64) -> Result<(), ActorProcessingErr> {
+    pub(super) fn run(
+        &self,
+        generation: Generation,
+        pass: Pass,
+        step: u64,
+        scale: f32,
+    ) -> Result<(), ActorProcessingErr> {
         let Some(adopted) = self.adopted.as_ref().filter(|a| a.generation == generation) else { return Ok(()) };
         for seat in &adopted.seats {
-            seat.actor.cast(StageMsg::Run { pass, step })?;
+            seat.actor.cast(StageMsg::Run { pass, step, scale })?;
         }
         Ok(())
     }

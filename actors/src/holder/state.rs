@@ -9,6 +9,7 @@ use shoal_model::update::Optimizer;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{Holder, HolderCommand, HolderEvent, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
 use shoal_plan::ids::Generation;
+use shoal_plan::loss_scale::LossScale;
 use shoal_plan::protocol::{FromNode, Inventory, ToNode, Trouble};
 use shoal_wire::data::Header;
 
@@ -118,7 +119,9 @@ impl HolderState {
                 self.adopt(generation, plan, slots).await?;
                 self.replay(generation)?;
             }
-            HolderCommand::Seat(SeatCommand::Run { generation, pass, step }) => self.run(generation, pass, step)?,
+            HolderCommand::Seat(SeatCommand::Run { generation, pass, step, loss_scale }) => {
+                self.run(generation, pass, step, loss_scale.map_or(1.0, LossScale::factor))?;
+            }
             HolderCommand::Move(command) => self.carry(command),
             HolderCommand::Release => self.release(),
         }

@@ -262,6 +262,7 @@ impl NodeState {
             }
             ToWorker::Chaos(Chaos::PanicStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Panic)),
             ToWorker::Chaos(Chaos::HangStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Hang)),
+            ToWorker::Chaos(Chaos::PoisonStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Poison)),
             ToWorker::Shutdown => match self.intent {
                 Intent::Stay => self.end(NodeEnd::Shutdown),
                 Intent::Leave => self.end(NodeEnd::Left),

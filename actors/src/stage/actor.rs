@@ -31,7 +31,7 @@ pub struct StageState {
     me: ActorRef<StageMsg>,
     inbox: Inbox,
     /// Ordered and not begun.
-    due: VecDeque<(Pass, u64)>,
+    due: VecDeque<(Pass, u64, f32)>,
     work: Work,
     /// To happen at the next instruction.
     fault: Option<StageFault>,
@@ -73,7 +73,7 @@ impl Actor for StageActor {
         state: &mut StageState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            StageMsg::Run { pass, step } => state.due.push_back((pass, step)),
+            StageMsg::Run { pass, step, scale } => state.due.push_back((pass, step, scale)),
             StageMsg::Arrived(cargo, buffer) => {
                 state.inbox.insert(cargo, buffer);
             }
@@ -92,7 +92,7 @@ impl StageState {
             let mut walk = match std::mem::replace(&mut self.work, Work::Idle) {
                 Work::Walking(walk) => walk,
                 Work::Idle => match self.due.pop_front() {
-                    Some((pass, step)) => self.begin(pass, step),
+                    Some((pass, step, scale)) => self.begin(pass, step, scale),
                     None => return Ok(()),
                 },
                 computing @ Work::Computing(..) => {
@@ -108,6 +108,7 @@ impl StageState {
                         panic!("a fault was asked for at step {} of {}", walk.step, self.args.seat)
                     }
                     Some(StageFault::Hang) => self.args.device.submit(|_| hang(), drop),
+                    Some(StageFault::Poison) => self.poison(),
                 }
             }
             match next {
@@ -133,8 +134,9 @@ impl StageState {
                 }
                 Next::Loss(batch) => {
                     let targets = walk.tokens(&batch, true);
-                    let micro_batch = batch.clone();
+                    let (micro_batch, job, scale) = (batch.clone(), Arc::clone(&self.args.job), walk.scale);
                     self.compute(walk, Job::Loss(batch), move |device, model| {
+                        model.set_loss_scale(&job.spec, scale);
                         model.loss(device, &micro_batch, &targets).map(Outcome::Loss)
                     });
                 }
@@ -158,8 +160,18 @@ impl StageState {
         }
     }
 
-    fn begin(&mut self, pass: Pass, step: u64) -> Box<Walk> {
-        let walk = Box::new(Walk::new(&self.args, pass, step));
+    /// The next gradient made here is infinite.
+    fn poison(&self) {
+        let core = Arc::clone(&self.args.core);
+        let poison = move |model: &mut StageModel| {
+            model.poison(f32::INFINITY);
+            Ok(Outcome::Finished)
+        };
+        self.args.device.submit(move |_| core.compute(poison), drop);
+    }
+
+    fn begin(&mut self, pass: Pass, step: u64, scale: f32) -> Box<Walk> {
+        let walk = Box::new(Walk::new(&self.args, pass, step, scale));
         // What an abandoned pass left behind cannot be wanted any more.
         self.inbox.retain(|cargo, _| cargo.step >= step.saturating_sub(1));
         if let Some((split, windows)) = walk.windows(&self.args) {

@@ -47,6 +47,8 @@ pub enum StageMsg {
         pass: Pass,
         /// At which step.
         step: u64,
+        /// Factor of its gradients beside the job's own.
+        scale: f32,
     },
     /// The stage before or after has sent something.
     Arrived(Cargo, Buffer),
@@ -72,6 +74,8 @@ pub enum StageFault {
     Panic,
     /// The device's thread never comes back, while the actor lives.
     Hang,
+    /// A gradient becomes infinite.
+    Poison,
 }
 
 /// What a stage actor says to the holder of its node.

@@ -137,7 +137,7 @@ impl Bench {
     }
 
     fn run(&self, pass: Pass, step: u64) {
-        self.seat.cast(StageMsg::Run { pass, step }).expect("it lives");
+        self.seat.cast(StageMsg::Run { pass, step, scale: 1.0 }).expect("it lives");
     }
 }
 

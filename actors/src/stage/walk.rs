@@ -22,6 +22,8 @@ pub(super) type Inbox = HashMap<Cargo, Buffer>;
 pub(super) struct Walk {
     pub(super) pass: Pass,
     pub(super) step: u64,
+    /// Factor of its gradients beside the job's own.
+    pub(super) scale: f32,
     program: Vec<Instruction>,
     at: usize,
     batches: Vec<MicroBatch>,
@@ -61,7 +63,7 @@ pub(super) enum Next {
 }
 
 impl Walk {
-    pub(super) fn new(args: &StageArgs, pass: Pass, step: u64) -> Self {
+    pub(super) fn new(args: &StageArgs, pass: Pass, step: u64, scale: f32) -> Self {
         let lanes = args.plan.lanes[usize::from(args.seat.replica.0)].clone();
         let batches = match pass {
             Pass::Train => batch::micro_batches(&args.job, step, lanes),
@@ -71,7 +73,7 @@ impl Walk {
         let loads = program.iter().any(|i| matches!(i, Instruction::Load(_)));
         let tokens = if loads { Tokens::Awaited } else { Tokens::NotNeeded };
         let (received, made, losses) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { pass, step, program, at: 0, batches, tokens, received, made, losses }
+        Self { pass, step, scale, program, at: 0, batches, tokens, received, made, losses }
     }
 
     /// The windows to be read, if this stage needs any.

@@ -100,6 +100,8 @@ pub struct JobStatus {
     pub loss_step: Option<u64>,
     /// Mean validation loss per token of the last pass.
     pub val_loss: Option<f64>,
+    /// What gradients of the next step are scaled by, with precision fp16.
+    pub loss_scale: Option<f64>,
     /// Current generation.
     pub generation: String,
     /// Copies of the state.
@@ -333,7 +335,7 @@ pub struct AtStep {
     pub at: Option<u64>,
 }
 
-/// Body of `chaos/panic-stage` and `chaos/hang-stage`.
+/// Body of `chaos/panic-stage`, `chaos/hang-stage` and `chaos/poison-stage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnNode {

@@ -241,6 +241,11 @@ pub enum Chaos {
         /// Of this job.
         job: JobId,
     },
+    /// The next gradient that the job's first seat on this node makes is infinite.
+    PoisonStage {
+        /// Of this job.
+        job: JobId,
+    },
 }
 
 impl Chaos {
@@ -248,7 +253,7 @@ impl Chaos {
     #[must_use]
     pub fn job(&self) -> JobId {
         match self {
-            Self::PanicStage { job } | Self::HangStage { job } => *job,
+            Self::PanicStage { job } | Self::HangStage { job } | Self::PoisonStage { job } => *job,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::spec::{AdamSpec, InitSpec, LrShape, LrSpec, NumericsSpec, OptimizerSpec, Wire};
+use crate::spec::{AdamSpec, InitSpec, LossScaleSpec, LrShape, LrSpec, NumericsSpec, OptimizerSpec, Precision, Wire};
 
 mod models;
 mod optimizer;
@@ -47,7 +47,10 @@ fn every_key_but_model_data_and_steps_has_a_default() {
     assert_eq!(spec.data.validation, Validation::Tail { fraction: 0.1 });
     let train = &spec.train;
     assert_eq!((train.global_batch, train.micro_batch, train.clip), (32, 4, Some(1.0)));
-    assert_eq!((train.max_skips, train.numerics), (Some(10), NumericsSpec { wire: Wire::Fp32 }));
+    assert_eq!(
+        (train.max_skips, train.numerics),
+        (Some(10), NumericsSpec { precision: Precision::Fp32, wire: Wire::Fp32 })
+    );
     assert_eq!(
         train.optimizer,
         OptimizerSpec::AdamW(AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 })
@@ -102,8 +105,35 @@ fn what_is_typed_is_what_is_meant() {
     assert_eq!((model.vocab(), model.dropout()), (300, 0.1));
 }
 
+#[test]
+fn fp16_has_a_loss_scale() {
+    let typed = |more: &str| {
+        let text = MINIMAL.replace("steps = 200", &format!("steps = 200\nprecision = \"fp16\"\n{more}"));
+        parse_here(&text).expect("valid file").train.numerics.precision
+    };
+    let default = LossScaleSpec { start: 65_536, window: 1000, hysteresis: 2, minimum: 1 };
+    assert_eq!(typed(""), Precision::Fp16(default));
+    let all = "loss_scale = 1024\nloss_scale_window = 5\nloss_scale_hysteresis = 1\nloss_scale_minimum = 0x10";
+    assert_eq!(typed(all), Precision::Fp16(LossScaleSpec { start: 1024, window: 5, hysteresis: 1, minimum: 16 }));
+}
+
 /// A replacement in the minimal file, and how the error begins.
-const REFUSED: [(&str, &str, &str); 28] = [
+const REFUSED: [(&str, &str, &str); 31] = [
+    (
+        "steps = 200",
+        "steps = 200\nprecision = \"fp8\"",
+        "small.toml:12: `train.precision` is \"fp8\"; allowed: \"fp32\", \"bf16\" or \"fp16\"",
+    ),
+    (
+        "steps = 200",
+        "steps = 200\nprecision = \"bf16\"\nloss_scale = 8",
+        "small.toml:13: `train.loss_scale` is 8; allowed: left out, unless precision = \"fp16\"",
+    ),
+    (
+        "steps = 200",
+        "steps = 200\nprecision = \"fp16\"\nloss_scale = 8\nloss_scale_minimum = 16",
+        "small.toml:13: `train.loss_scale` is 8; allowed: a power of two from 16 to 4294967296",
+    ),
     (
         "steps = 200",
         "steps = 200\nwire = \"fp16\"",

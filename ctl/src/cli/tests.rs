@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 22] = [
+const MEANT: [(&str, &str); 23] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     ("up --nodes 4", "Up(Up { nodes: 4, memory: None, threads: None, http_port: None, timeout: 30s })"),
     (
@@ -51,6 +51,7 @@ const MEANT: [(&str, &str); 22] = [
     ),
     ("drain w2", r#"Drain(NodeName { node: "w2" })"#),
     ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),
+    ("chaos poison-stage j1 --node w2", r#"Chaos(PoisonStage { job: "j1", node: Some("w2") })"#),
     ("chaos hang-stage j1", r#"Chaos(HangStage { job: "j1", node: None })"#),
     ("bench train --preset bench-s --threads 2", r#"Bench(Train { preset: "bench-s", threads: 2 })"#),
     ("bench kernels", r#"Bench(Kernels { preset: ["bench-s", "bench-m"], threads: 1 })"#),

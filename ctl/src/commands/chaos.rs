@@ -15,6 +15,12 @@ struct Panicked {
 }
 
 #[derive(Serialize)]
+struct Poisoned {
+    job: String,
+    node: String,
+}
+
+#[derive(Serialize)]
 struct Hung {
     job: String,
     node: String,
@@ -32,6 +38,11 @@ pub(super) fn run(context: &Context, args: Chaos) -> Result<Verdict, Failure> {
             context.client.hang_stage(&job, node.clone())?;
             context.format.print(&Hung { job, node })?;
         }
+        Chaos::PoisonStage { job, node } => {
+            let node = node.map_or_else(|| first_ready(context), Ok)?;
+            context.client.poison_stage(&job, node.clone())?;
+            context.format.print(&Poisoned { job, node })?;
+        }
     }
     Ok(Verdict::True)
 }
@@ -47,6 +58,15 @@ impl Show for Panicked {
         format!(
             "a stage of {} on {} panics at its next instruction; `shoalctl events {}` shows it",
             self.job, self.node, self.job
+        )
+    }
+}
+
+impl Show for Poisoned {
+    fn show(&self) -> String {
+        format!(
+            "the next gradient that {} makes for {} is infinite; `shoalctl events {}` shows the step that is skipped",
+            self.node, self.job, self.job
         )
     }
 }

@@ -94,6 +94,7 @@ mod tests {
             loss: None,
             loss_step: None,
             val_loss: None,
+            loss_scale: None,
             generation: "1.1".into(),
             redundancy: Redundancy { have: 0, want: 1, state: redundancy },
             steps_lost: 0,

@@ -56,6 +56,7 @@ pub(super) mod tests {
             norm: Default::default(),
             update: Update::Skip,
             optimizer_time: 0,
+            loss_scale: None,
         };
         LedgerLine {
             hash: entry.hash().to_hex(),

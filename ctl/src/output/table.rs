@@ -125,6 +125,7 @@ impl Show for JobStatus {
             ("steps lost", count(self.steps_lost)),
             ("steps redone", count(self.steps_redone)),
         ];
+        rows.extend(self.loss_scale.map(|scale| ("loss scale", format!("{scale}"))));
         rows.extend(self.tokenizer.as_ref().map(|made| {
             let digest = short(&made.blake3);
             ("tokenizer", format!("{} ({digest}...), vocabulary {}", made.kind, count(made.vocab.into())))

@@ -43,6 +43,14 @@ pub(super) async fn hang_stage(
     chaos(app, &id, &bytes, |job| Chaos::HangStage { job }).await
 }
 
+pub(super) async fn poison_stage(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    bytes: Bytes,
+) -> Result<StatusCode, Fault> {
+    chaos(app, &id, &bytes, |job| Chaos::PoisonStage { job }).await
+}
+
 async fn chaos(app: App, id: &str, bytes: &Bytes, chaos: impl FnOnce(JobId) -> Chaos) -> Result<StatusCode, Fault> {
     let chaos = chaos(call::job_id(id)?);
     let OnNode { node } = call::full_body(bytes)?;

@@ -61,6 +61,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/write", post(orders::write))
         .route("/v1/jobs/{id}/chaos/panic-stage", post(cluster::panic_stage))
         .route("/v1/jobs/{id}/chaos/hang-stage", post(cluster::hang_stage))
+        .route("/v1/jobs/{id}/chaos/poison-stage", post(cluster::poison_stage))
         .route("/v1/jobs/{id}/state/{step}/{block}/{kind}", get(state::block))
         .route("/v1/jobs/{id}/hf", get(hf::files))
         .route("/v1/jobs/{id}/hf/{file}", get(hf::file))

@@ -19,6 +19,7 @@ mod rotary;
 pub mod sample;
 pub mod solo;
 mod stage;
+mod stored;
 mod sums;
 pub mod update;
 mod weights;

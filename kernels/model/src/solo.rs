@@ -13,11 +13,13 @@ use shoal_plan::commit::{StepReport, entry};
 use shoal_plan::digest::{PieceLeaves, assemble, leaves};
 use shoal_plan::ids::{BlockId, Digest, Lane, MicroBatch as MicroBatchId};
 use shoal_plan::job::Job;
-use shoal_plan::ledger::{LedgerEntry, Version};
+use shoal_plan::ledger::{Head, LedgerEntry, Version};
+use shoal_plan::loss_scale::LossScale;
 use shoal_plan::protocol::{self, Norm};
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
 use crate::init::Initial;
+use crate::stored::StoredType;
 use crate::update::{Measured, Optimizer, State};
 use crate::{Input, ModelError, Phase, StageModel};
 
@@ -25,14 +27,14 @@ use crate::{Input, ModelError, Phase, StageModel};
 pub struct Solo {
     job: Job,
     table: Arc<ModelTable>,
-    /// Has the weights, which are updated where it computes with them.
+    /// Has the weights, which are updated where it computes with them, unless they are rounded there.
     model: StageModel,
+    /// Where they are: the weights that are updated, by block.
+    masters: Option<Vec<Buffer>>,
     /// What the optimizer remembers, by block.
     memory: Vec<Vec<(Kind, Buffer)>>,
     optimizer: Optimizer,
-    version: Version,
-    /// Updates applied so far.
-    time: u64,
+    head: Head,
 }
 
 impl Solo {
@@ -47,10 +49,10 @@ impl Solo {
         let memory = table.blocks.iter().map(|block| {
             memory(arena, &table, block.id).map_err(|source| ModelError::Weights { block: block.id, source })
         });
-        let version = Version { step: 0, chain: job.genesis() };
         let memory = memory.collect::<Result<_, _>>()?;
+        let masters = StoredType::of(&job.spec).is_rounded().then(|| masters(arena, &table)).transpose()?;
         let optimizer = Optimizer::of(&job.spec, Arc::clone(&table));
-        let mut solo = Self { job: job.clone(), model, memory, optimizer, version, time: 0, table };
+        let mut solo = Self { job: job.clone(), model, masters, memory, optimizer, head: Head::genesis(job), table };
         let table = Arc::clone(&solo.table);
         let initial = Initial::open(job, &table).map_err(|source| ModelError::Initial { source })?;
         for block in &table.blocks {
@@ -74,6 +76,9 @@ impl Solo {
     /// # Panics
     /// If the interval is not part of the block, or there is not one value an element.
     pub fn write_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
+        if let Some(masters) = &mut self.masters {
+            device.upload(masters[block.0 as usize].view_mut().range(interval.range()), values);
+        }
         self.model.write_weights(device, block, interval, values);
     }
 
@@ -86,7 +91,8 @@ impl Solo {
         device: &Device,
         window: &mut dyn FnMut(u64) -> Vec<u32>,
     ) -> Result<LedgerEntry, ModelError> {
-        let step = self.version.step + 1;
+        let step = self.head.version.step + 1;
+        self.model.set_loss_scale(&self.job.spec, self.head.loss_scale.map_or(1.0, LossScale::factor));
         let lanes = 0..self.job.spec.parallel.virtual_replicas;
         let mut loss = LossSum::ZERO;
         for batch in micro_batches(&self.job, step, lanes) {
@@ -102,10 +108,15 @@ impl Solo {
         });
         let loss = protocol::LossSum { loss: checked(loss.sum, loss.finite), tokens: loss.tokens };
         let report = StepReport { norm: checked(norm.sum, norm.finite), loss };
-        let entry = entry(&self.job, self.version, self.time, &report);
+        let entry = entry(&self.job, &self.head, &report);
         self.apply(device, &entry, &gradients);
-        (self.version, self.time) = (entry.version(), entry.optimizer_time);
+        self.head = Head::after(&entry);
         Ok(entry)
+    }
+
+    /// Puts a value, infinite or not a number, into a gradient of the next step: a fault on purpose.
+    pub fn poison(&mut self, value: f32) {
+        self.model.poison(value);
     }
 
     /// The summed loss of the job's validation samples.
@@ -150,7 +161,7 @@ impl Solo {
     /// Committed steps and the chain that led there.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.version
+        self.head.version
     }
 
     /// One kind of one block's state, where the host can see it.
@@ -161,7 +172,10 @@ impl Solo {
     pub fn read(&self, kind: Kind, block: BlockId) -> Option<&[f32]> {
         if kind == Kind::Weight {
             let whole = Interval::new(0, self.table.block(block).len);
-            return self.model.read_weights(block, whole).host_visible();
+            return match &self.masters {
+                Some(masters) => masters[block.0 as usize].host_visible(),
+                None => self.model.read_weights(block, whole).host_visible(),
+            };
         }
         let memory = self.memory[block.0 as usize].iter().find(|(held, _)| *held == kind);
         memory.expect("SO-1 (the job has such state)").1.host_visible()
@@ -204,9 +218,16 @@ impl Solo {
             let Some(strokes) = self.optimizer.update(entry, block.id, whole, usize::MAX) else { return };
             let mut measured = Measured::default();
             for at in 0..strokes.count() {
-                let state = State::new(self.model.weights_mut(block.id, whole));
+                let weights = match &mut self.masters {
+                    Some(masters) => masters[block.id.0 as usize].view_mut(),
+                    None => self.model.weights_mut(block.id, whole),
+                };
+                let state = State::new(weights);
                 let state = memory.iter_mut().fold(state, |state, (kind, held)| state.with(*kind, held.view_mut()));
                 measured = strokes.carry_out(device, at, state, gradient.view(), measured);
+            }
+            if let Some(masters) = &self.masters {
+                self.model.copy_weights(device, block.id, whole, masters[block.id.0 as usize].view());
             }
         }
     }
@@ -218,6 +239,15 @@ fn memory(arena: &Arena, table: &ModelTable, block: BlockId) -> Result<Vec<(Kind
     remembered
         .map(|&kind| Ok((kind, arena.alloc_zeroed(Tag::Moment, table.space(kind, block).len as usize)?)))
         .collect()
+}
+
+/// Room for weights that are updated beside those that are computed with.
+fn masters(arena: &Arena, table: &ModelTable) -> Result<Vec<Buffer>, ModelError> {
+    let room = |block: &BlockTable| {
+        let room = arena.alloc_zeroed(Tag::Weight, block.len as usize);
+        room.map_err(|source| ModelError::Weights { block: block.id, source })
+    };
+    table.blocks.iter().map(room).collect()
 }
 
 /// A block's gradient over all lanes, the head's part added to its own.

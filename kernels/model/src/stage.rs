@@ -6,24 +6,25 @@
 //!
 //! * SM-1 (one order): a lane's micro-batches come to `loss` and `backward` in ascending order, lanes too; forwards may run ahead.
 //! * SM-2 (loss before backward): on the last stage.
-//! * SM-12 (rounded as sent): with a wire type, what passes from block to block is rounded, whether the next block is another
-//!   stage's or not; so are gradients, see [`crate::sums`].
+//! * SM-12 (rounded as sent): what passes from block to block is rounded to the job's precision, then to its wire type, whether the
+//!   next block is another stage's or not; so are gradients to the latter, see [`crate::sums`].
 //! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
 
 mod decode;
 mod flow;
+mod outside;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_config::JobSpec;
-use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag, View, ViewMut};
+use shoal_kernels::{Arena, Buffer, Device, LossSum, Tag};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::{BlockKind, ModelTable};
 use shoal_plan::ids::{self, BlockId};
 use shoal_plan::ledger::backward_seed;
-use shoal_plan::space::{GradPart, GradUnit, Interval};
+use shoal_plan::space::{GradPart, GradUnit};
 
 use crate::ModelError;
 use crate::block::embedding::Embedding;
@@ -31,6 +32,7 @@ use crate::block::head::{Head, Scored};
 use crate::block::layer::{Layer, LayerStash};
 use crate::block::{Phase, Scope, Sizes};
 use crate::rotary;
+use crate::stored::{self, StoredType};
 use crate::sums::{LaneSum, LaneSums};
 use crate::weights::Weights;
 use crate::wire::WireType;
@@ -54,8 +56,10 @@ pub struct StageModel {
     arena: Arena,
     table: Arc<ModelTable>,
     sizes: Sizes,
-    /// Factor of every gradient: see [`backward_seed`].
+    /// Factor of every gradient: [`backward_seed`] x loss scale.
     seed: f32,
+    /// See [`Self::poison`].
+    poison: Option<f32>,
     wire: WireType,
     blocks: Vec<Block>,
     weights: Weights,
@@ -89,7 +93,7 @@ enum Kept {
     /// A layer.
     Layer(Box<LayerStash>),
     /// The head before the loss: its input.
-    Input(Arc<Buffer>),
+    Input(stored::Kept),
     /// The head after the loss.
     Scored(Scored),
 }
@@ -130,9 +134,10 @@ impl StageModel {
             arena: arena.clone(),
             sizes: Sizes::of(spec),
             seed: backward_seed(spec),
+            poison: None,
             wire,
             blocks: blocks.clone().map(block).collect(),
-            weights: Weights::new(arena, &table, blocks.clone())?,
+            weights: Weights::new(arena, &table, blocks.clone(), StoredType::of(spec))?,
             rotary: rotary::table((device, arena), &spec.model, &table, &blocks)?,
             own: blocks.clone().map(sums).collect(),
             tied: tied.map(|(_, interval)| LaneSums::new(of, interval.len() as usize, wire)),
@@ -140,36 +145,6 @@ impl StageModel {
             calls: blocks.map(|b| BlockCalls { block: BlockId(b), forward: 0, backward: 0 }).collect(),
             table,
         })
-    }
-
-    /// Overwrites weights from host memory; elements that this stage does not compute with are passed over.
-    ///
-    /// # Panics
-    /// If there is not one value an element.
-    pub fn write_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
-        self.weights.write(device, block, interval, values);
-    }
-
-    /// Overwrites weights from the device's own memory; elements that this stage does not compute with are passed over.
-    ///
-    /// # Panics
-    /// If there is not one value an element.
-    pub fn copy_weights(&mut self, device: &Device, block: BlockId, interval: Interval, values: View<'_>) {
-        self.weights.copy(device, block, interval, values);
-    }
-
-    /// Some weights of this stage, to be updated where they are.
-    pub(crate) fn weights_mut(&mut self, block: BlockId, interval: Interval) -> ViewMut<'_> {
-        self.weights.view_mut(block, interval.range())
-    }
-
-    /// Some weights of this stage.
-    ///
-    /// # Panics
-    /// If the stage does not compute with all of them.
-    #[must_use]
-    pub fn read_weights(&self, block: BlockId, interval: Interval) -> View<'_> {
-        self.weights.view(block, interval.range())
     }
 
     /// The model's table.
@@ -200,11 +175,12 @@ impl StageModel {
         let mut kept = Vec::with_capacity(blocks.len());
         let last = blocks.len() - 1;
         for (i, (block, calls)) in blocks.iter().zip(calls).enumerate() {
-            let tag = if i == last { Tag::Activation } else { scope.kept() };
+            let tag = if i == last { Tag::Activation } else { scope.wide() };
             let failed = |source| ModelError::Forward { block: calls.block, source };
             flow = match (block, flow) {
                 (Block::Embedding(embedding), Flow::Tokens(tokens)) => {
                     let mut y = embedding.forward(&scope, &tokens, tag).map_err(failed)?;
+                    scope.round(&mut y);
                     wire.round(device, y.view_mut());
                     kept.push(Kept::Tokens(tokens));
                     calls.forward += 1;
@@ -212,13 +188,14 @@ impl StageModel {
                 }
                 (Block::Layer(layer), Flow::Rows(x)) => {
                     let (mut y, stash) = layer.forward(&scope, x, tag).map_err(failed)?;
+                    scope.round(&mut y);
                     wire.round(device, y.view_mut());
                     kept.extend(stash.map(|stash| Kept::Layer(Box::new(stash))));
                     calls.forward += 1;
                     Flow::Rows(Arc::new(y))
                 }
                 (Block::Head(_), Flow::Rows(x)) => {
-                    kept.push(Kept::Input(x));
+                    kept.push(Kept::Input(scope.keep(x).map_err(failed)?));
                     Flow::Ended
                 }
                 (Block::Embedding(_), Flow::Rows(_) | Flow::Ended)
@@ -253,6 +230,7 @@ impl StageModel {
             panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
         };
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
+        let x = x.open(&scope).map_err(|source| ModelError::Loss { source })?;
         let targets = checked(targets, &scope)?;
         let failed = |source| ModelError::Loss { source };
         let loss = match flight.phase {
@@ -289,7 +267,9 @@ impl StageModel {
             panic!("SM-2 (the last stage has logits until the loss): {}", batch.index)
         };
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
-        head.predict(&scope, x).map_err(|source| ModelError::Loss { source })
+        let failed = |source| ModelError::Loss { source };
+        let x = x.look(&scope).map_err(failed)?;
+        head.predict(&scope, &x).map_err(failed)
     }
 
     /// Differentiates the stage at a micro-batch and adds the parameters' gradient to the lane's sum. Takes the gradient of the
@@ -306,7 +286,7 @@ impl StageModel {
         batch: &MicroBatch,
         gradient: Option<Buffer>,
     ) -> Result<Option<Buffer>, ModelError> {
-        let Self { arena, sizes, blocks, weights, rotary, flights, calls, own, wire, .. } = self;
+        let Self { arena, sizes, blocks, weights, rotary, flights, calls, own, wire, poison, .. } = self;
         let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, phase);
         let mut gradient = gradient;
@@ -330,8 +310,12 @@ impl StageModel {
                 }
             };
             own.added(device, batch);
+            if let Some(value) = poison.take() {
+                own.poison(device, value);
+            }
             calls.backward += 1;
             if let Some(flowing) = &mut gradient {
+                scope.round(flowing);
                 wire.round(device, flowing.view_mut());
             }
         }

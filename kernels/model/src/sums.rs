@@ -121,6 +121,13 @@ impl LaneSums {
         }
     }
 
+    /// Puts a value into the newest sum.
+    pub(crate) fn poison(&mut self, device: &Device, value: f32) {
+        if let Some(sum) = self.open.as_mut().or(self.closed.last_mut().map(|(_, sum)| sum)) {
+            device.fill(sum.view_mut().range(0..1), value);
+        }
+    }
+
     /// The finished sums, left to right; none are left behind.
     pub(crate) fn take(&mut self) -> Vec<LaneSum> {
         assert!(self.open.is_none(), "LS-1 (ascending): sums are taken after the last lane has ended");

@@ -1,4 +1,5 @@
-//! Compute weights: a stage's own copy of the parameters it computes with. Losing them loses nothing.
+//! Compute weights: a stage's own copy of the parameters it computes with, rounded to the job's precision. Losing them loses
+//! nothing.
 
 use std::ops::Range;
 
@@ -8,10 +9,12 @@ use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use crate::ModelError;
+use crate::stored::StoredType;
 
 /// The weights of a stage's blocks, and the token table for a head away from the embedding.
 pub(crate) struct Weights {
     parts: Vec<Part>,
+    stored: StoredType,
 }
 
 struct Part {
@@ -30,14 +33,19 @@ impl Part {
 
 impl Weights {
     /// Room for the weights that `blocks` compute with, all zero.
-    pub(crate) fn new(arena: &Arena, table: &ModelTable, blocks: Range<u32>) -> Result<Self, ModelError> {
+    pub(crate) fn new(
+        arena: &Arena,
+        table: &ModelTable,
+        blocks: Range<u32>,
+        stored: StoredType,
+    ) -> Result<Self, ModelError> {
         let parts = table.weights_needed_by(blocks).into_iter().map(|(block, interval)| {
             let values = arena
                 .alloc_zeroed(Tag::Weight, interval.len() as usize)
                 .map_err(|source| ModelError::Weights { block, source })?;
             Ok(Part { block, interval, values })
         });
-        Ok(Self { parts: parts.collect::<Result<_, ModelError>>()? })
+        Ok(Self { parts: parts.collect::<Result<_, ModelError>>()?, stored })
     }
 
     /// Overwrites the elements of `interval` that are here.
@@ -45,8 +53,9 @@ impl Weights {
         assert_eq!(interval.len(), values.len() as u64, "WE-1 (one value an element)");
         for part in self.parts.iter_mut().filter(|p| p.block == block) {
             let Some(common) = part.interval.intersection(interval) else { continue };
-            let target = part.values.view_mut().range(within(part.interval, common));
-            device.upload(target, &values[within(interval, common)]);
+            let mut target = part.values.view_mut().range(within(part.interval, common));
+            device.upload(target.reborrow(), &values[within(interval, common)]);
+            self.stored.round(device, target);
         }
     }
 
@@ -55,8 +64,9 @@ impl Weights {
         assert_eq!(interval.len(), values.len() as u64, "WE-1 (one value an element)");
         for part in self.parts.iter_mut().filter(|p| p.block == block) {
             let Some(common) = part.interval.intersection(interval) else { continue };
-            let target = part.values.view_mut().range(within(part.interval, common));
-            device.copy(target, values.range(within(interval, common)));
+            let mut target = part.values.view_mut().range(within(part.interval, common));
+            device.copy(target.reborrow(), values.range(within(interval, common)));
+            self.stored.round(device, target);
         }
     }
 

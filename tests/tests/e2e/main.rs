@@ -10,6 +10,7 @@ mod hosts;
 mod input;
 mod layouts;
 mod memory;
+mod numerics;
 mod optimizers;
 mod prepare;
 mod sample;

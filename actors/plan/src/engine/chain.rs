@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::Generation;
-use crate::ledger::{LedgerEntry, Update, Version};
+use crate::ledger::{Head, LedgerEntry, Update, Version};
 
 /// Records kept beyond those that are not durable yet.
 const KEPT: usize = 8;
@@ -11,9 +11,9 @@ const KEPT: usize = 8;
 /// The newest end of the chain.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
-    genesis: Version,
-    /// Version before the first kept record, and optimizer's time there.
-    base: (Version, u64),
+    genesis: Head,
+    /// Where the first kept record follows.
+    base: Head,
     kept: VecDeque<(LedgerEntry, Version)>,
     /// The deployment under which the last record's step was computed.
     attempt: Generation,
@@ -25,19 +25,19 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn new(genesis: Version) -> Self {
+    pub(super) fn new(genesis: Head) -> Self {
         let attempt = Generation::default();
-        Self { genesis, base: (genesis, 0), kept: VecDeque::new(), attempt, flushed: 0, skipped: 0, empty: 0 }
+        Self { genesis, base: genesis, kept: VecDeque::new(), attempt, flushed: 0, skipped: 0, empty: 0 }
     }
 
     /// The last committed version.
     pub(super) fn head(&self) -> Version {
-        self.kept.back().map_or(self.base.0, |(_, version)| *version)
+        self.kept.back().map_or(self.base.version, |(_, version)| *version)
     }
 
-    /// Optimizer's time there.
-    pub(super) fn time(&self) -> u64 {
-        self.kept.back().map_or(self.base.1, |(entry, _)| entry.optimizer_time)
+    /// What the next record follows from.
+    pub(super) fn tip(&self) -> Head {
+        self.kept.back().map_or(self.base, |(entry, version)| tip(entry, *version))
     }
 
     /// The version before the last record, if there is one.
@@ -75,7 +75,7 @@ impl Chain {
 
     /// Back to the start.
     pub(super) fn cut(&mut self) {
-        self.base = (self.genesis, 0);
+        self.base = self.genesis;
         self.kept.clear();
         (self.flushed, self.skipped, self.empty) = (0, 0, 0);
     }
@@ -102,7 +102,7 @@ impl Chain {
 
     /// Whether the kept records are linked, end at or after what is durable, and start where they should.
     pub(super) fn is_sound(&self) -> bool {
-        let mut at = self.base.0;
+        let mut at = self.base.version;
         for (entry, version) in &self.kept {
             if entry.step != at.step + 1 || entry.previous != at.chain || version.step != entry.step {
                 return false;
@@ -115,8 +115,13 @@ impl Chain {
     fn trim(&mut self) {
         while self.kept.len() > KEPT && self.kept.front().is_some_and(|(entry, _)| entry.step <= self.flushed) {
             if let Some((entry, version)) = self.kept.pop_front() {
-                self.base = (version, entry.optimizer_time);
+                self.base = tip(&entry, version);
             }
         }
     }
+}
+
+/// [`Head::after`] a record whose version is known.
+fn tip(entry: &LedgerEntry, version: Version) -> Head {
+    Head { version, time: entry.optimizer_time, loss_scale: entry.loss_scale }
 }

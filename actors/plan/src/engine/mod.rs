@@ -37,7 +37,7 @@ pub use status::{Redundancy, RedundancyState, Status};
 use crate::batch::validation_windows;
 use crate::ids::{Generation, NodeId};
 use crate::layout::Plan;
-use crate::ledger::{LedgerEntry, Version};
+use crate::ledger::{Head, LedgerEntry, Version};
 use crate::membership::Nodes;
 use crate::protocol::ToNode;
 use crate::rules::Rules;
@@ -100,7 +100,7 @@ impl Engine {
     #[doc(hidden)]
     #[must_use]
     pub fn with_rules(setup: Setup, rules: Rules) -> Self {
-        let genesis = Version { step: 0, chain: setup.job.genesis() };
+        let genesis = Head::genesis(&setup.job);
         Self {
             generation: Generation { incarnation: setup.incarnation, number: 0 },
             setup,

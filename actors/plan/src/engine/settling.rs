@@ -72,7 +72,7 @@ impl Engine {
                 let norm = commit::total(holdings.iter().filter_map(|h| h.prepared));
                 let loss = Norm::Finite(entry.loss);
                 let report = StepReport { norm, loss: LossSum { loss, tokens: entry.tokens } };
-                commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report)
+                commit::entry(&self.setup.job, &self.chain.tip(), &report)
             } else {
                 entry
             };
@@ -110,7 +110,7 @@ impl Engine {
         let step = head.step + 1;
         let report = self.report_of(inventories)?;
         if step <= self.steps() {
-            let entry = commit::entry(&self.setup.job, head, self.chain.time(), &report);
+            let entry = commit::entry(&self.setup.job, &self.chain.tip(), &report);
             let found = self.not_finite_in(inventories);
             self.append(entry, &found);
             self.watchdog.progressed(self.now);

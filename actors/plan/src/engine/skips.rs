@@ -73,6 +73,10 @@ impl Engine {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("not finite: {}{more}", named.join(", "))
         };
+        let reason = match entry.loss_scale {
+            None => reason,
+            Some(scale) => format!("{reason}; the loss scale from here on is {}", scale.factor()),
+        };
         let node = found.first().map(|(node, _)| *node);
         self.note(Happening::StepSkipped { step: entry.step, node, reason });
     }

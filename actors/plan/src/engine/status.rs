@@ -6,6 +6,7 @@ use super::phase::Phase;
 use crate::draw;
 use crate::ids::{Digest, Generation};
 use crate::ledger::LedgerEntry;
+use crate::loss_scale::LossScale;
 use crate::protocol::LossSum;
 
 /// Everything that `wire::api::JobStatus` shows and the engine knows.
@@ -19,6 +20,8 @@ pub struct Status {
     pub loss: Option<(u64, f64)>,
     /// Mean validation loss per token of the last pass.
     pub val_loss: Option<f64>,
+    /// What gradients of the next step are scaled by, if they are.
+    pub loss_scale: Option<LossScale>,
     /// Current generation.
     pub generation: Generation,
     /// Copies of the state.
@@ -108,6 +111,7 @@ impl Engine {
             step: self.chain.head().step,
             loss: self.tally.loss,
             val_loss: self.tally.val_loss,
+            loss_scale: self.chain.tip().loss_scale,
             generation: self.generation,
             redundancy: self.redundancy(),
             steps_lost: self.tally.steps_lost,

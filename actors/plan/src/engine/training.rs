@@ -50,10 +50,10 @@ impl Engine {
     /// Orders what comes next at the version that everyone is at already.
     pub(super) fn go_on(&mut self, version: Version, to: &[NodeId]) {
         let ahead = self.ahead(version.step);
-        let generation = self.generation;
+        let (generation, loss_scale) = (self.generation, self.chain.tip().loss_scale);
         for node in to {
             let (next, fills, persist) = (ahead.next, ahead.fills.clone(), ahead.persist);
-            self.send(*node, ToNode::Start { generation, version, next, fills, persist });
+            self.send(*node, ToNode::Start { generation, version, loss_scale, next, fills, persist });
         }
         self.after_ordering(version.step, ahead.replan);
     }
@@ -73,7 +73,7 @@ impl Engine {
     /// Commits the step in flight when nothing is missing.
     pub(super) fn commit_if_decided(&mut self) {
         let Some(report) = self.complete_report() else { return };
-        let entry = commit::entry(&self.setup.job, self.chain.head(), self.chain.time(), &report);
+        let entry = commit::entry(&self.setup.job, &self.chain.tip(), &report);
         let found = self.not_finite_in_reports();
         self.append(entry.clone(), &found);
         self.in_flight = None;
@@ -241,10 +241,10 @@ impl Engine {
         if fills.is_empty() {
             return;
         }
-        let (generation, version) = (self.generation, self.chain.head());
+        let (generation, version, loss_scale) = (self.generation, self.chain.head(), self.chain.tip().loss_scale);
         for node in running.audience.clone() {
             let (next, fills, persist) = (Next::Hold, fills.to_vec(), None);
-            self.send(node, ToNode::Start { generation, version, next, fills, persist });
+            self.send(node, ToNode::Start { generation, version, loss_scale, next, fills, persist });
         }
     }
 

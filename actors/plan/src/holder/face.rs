@@ -10,6 +10,7 @@ use crate::digest::PieceLeaves;
 use crate::ids::{BlockId, Generation, NodeId, PieceId, Replica};
 use crate::layout::Plan;
 use crate::ledger::{LedgerEntry, Version};
+use crate::loss_scale::LossScale;
 use crate::protocol::{FromNode, LossSum, Norm, Persist, ToNode, Trouble};
 use crate::schedule::Pass;
 use crate::space::Interval;
@@ -247,6 +248,8 @@ pub enum SeatCommand {
         pass: Pass,
         /// Train: the step to compute. Evaluate: committed steps.
         step: u64,
+        /// Train: the loss scale of that step, where gradients are scaled.
+        loss_scale: Option<LossScale>,
     },
 }
 

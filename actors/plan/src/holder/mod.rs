@@ -181,9 +181,9 @@ impl Holder {
         match message {
             ToNode::Fence { generation, members: _, flushed } => self.fence(generation, flushed, out),
             ToNode::Deploy(deploy) => self.deploy(deploy, out),
-            ToNode::Start { generation, version, next, fills, persist } => {
+            ToNode::Start { generation, version, loss_scale, next, fills, persist } => {
                 if self.is_current(generation) {
-                    self.start(version, next, &fills, persist, out);
+                    self.start((version, loss_scale), next, &fills, persist, out);
                 }
             }
             ToNode::Commit { generation, entry, next, fills, persist, flushed } => {

@@ -9,6 +9,7 @@ use super::slots::{Gradient, Slot, Use};
 use super::{Holder, Phase};
 use crate::ids::{BlockId, NodeId, PieceId};
 use crate::ledger::{LedgerEntry, Version};
+use crate::loss_scale::LossScale;
 use crate::protocol::{Fill, FromNode, Next, Persist, Prepared};
 use crate::rules::Breach;
 use crate::schedule::Pass;
@@ -19,6 +20,8 @@ use crate::space::{Interval, IntervalSet};
 pub(super) struct Run {
     /// The last record taken.
     pub(super) version: Version,
+    /// Of the step after it.
+    loss_scale: Option<LossScale>,
     /// Passes ordered at `version` and not begun, in order.
     due: Vec<Pass>,
     /// The last version for which a pass was ordered, by pass: an order repeated is an order kept.
@@ -39,9 +42,10 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn new(version: Version) -> Self {
+    fn new(version: Version, loss_scale: Option<LossScale>) -> Self {
         Self {
             version,
+            loss_scale,
             due: Vec::new(),
             evaluated: None,
             trained: None,
@@ -95,7 +99,7 @@ impl Run {
 impl Holder {
     pub(super) fn start(
         &mut self,
-        version: Version,
+        (version, loss_scale): (Version, Option<LossScale>),
         next: Next,
         fills: &[Fill],
         persist: Option<Persist>,
@@ -105,7 +109,7 @@ impl Holder {
             Phase::Ready(mut adopted) if adopted.version == version => {
                 let left_over = self.slots.iter().filter(|(_, slot)| slot.piece.is_none()).map(|(id, _)| id).collect();
                 self.free(left_over, out);
-                let mut run = Box::new(Run::new(version));
+                let mut run = Box::new(Run::new(version, loss_scale));
                 run.order(self.node, &mut adopted, next, fills);
                 self.phase = Phase::Running(adopted, run);
                 self.order_persist(persist);
@@ -142,9 +146,10 @@ impl Holder {
             }
             return;
         }
+        let loss_scale = entry.loss_scale;
         let (_, version) = self.keep(entry);
         let Phase::Running(adopted, run) = &mut self.phase else { return };
-        run.version = version;
+        (run.version, run.loss_scale) = (version, loss_scale);
         run.due.clear();
         run.order(self.node, adopted, next, fills);
         let generation = adopted.generation;
@@ -336,13 +341,13 @@ impl Holder {
         if run.due.is_empty() || adopted.weights.values().any(|have| *have != Some(step)) {
             return;
         }
-        let generation = adopted.generation;
+        let (generation, loss_scale) = (adopted.generation, run.loss_scale);
         for pass in run.due.drain(..) {
             let step = match pass {
                 Pass::Train => step + 1,
                 Pass::Evaluate => step,
             };
-            out.push(HolderCommand::Seat(SeatCommand::Run { generation, pass, step }));
+            out.push(HolderCommand::Seat(SeatCommand::Run { generation, pass, step, loss_scale }));
         }
     }
 }

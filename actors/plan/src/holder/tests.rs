@@ -6,6 +6,7 @@ use super::*;
 use crate::commit::{StepReport, entry};
 use crate::fixture;
 use crate::layout::Plan;
+use crate::ledger::Head;
 use crate::planner::{Held, make_plan};
 use crate::protocol::{LossSum, Next, Norm, Persist, PersistMode, Resolution};
 
@@ -58,7 +59,14 @@ impl Alone {
 
     fn start(&mut self, persist: Option<Persist>) -> Vec<HolderCommand> {
         let (generation, version) = (GENERATION, self.genesis());
-        self.told(ToNode::Start { generation, version, next: Next::Train, fills: Vec::new(), persist })
+        self.told(ToNode::Start {
+            generation,
+            version,
+            loss_scale: None,
+            next: Next::Train,
+            fills: Vec::new(),
+            persist,
+        })
     }
 
     /// Every piece gets its gradient of step 1.
@@ -81,7 +89,7 @@ impl Alone {
     fn commit(&mut self, persist: Option<Persist>) -> Vec<HolderCommand> {
         let one = Norm::Finite(ExactSum::of(1.0));
         let report = StepReport { norm: one, loss: LossSum { loss: one, tokens: 8 } };
-        let entry = entry(&self.job, self.genesis(), 0, &report);
+        let entry = entry(&self.job, &Head::genesis(&self.job), &report);
         let generation = GENERATION;
         self.told(ToNode::Commit { generation, entry, next: Next::Train, fills: Vec::new(), persist, flushed: 0 })
     }

@@ -36,7 +36,7 @@ pub(super) fn brief_to(message: &ToNode) -> String {
             };
             format!("deploy {} {resolve} at {}, fetches {:?}", deploy.generation, deploy.version.step, deploy.fetches)
         }
-        ToNode::Start { generation, version, next, fills, persist } => {
+        ToNode::Start { generation, version, loss_scale: _, next, fills, persist } => {
             format!("start {generation} at {} {next:?} {fills:?} {persist:?}", version.step)
         }
         ToNode::Commit { generation, entry, next, fills, persist, flushed } => {

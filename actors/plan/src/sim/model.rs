@@ -14,7 +14,7 @@ use crate::commit::{self, StepReport};
 use crate::digest::{PieceLeaves, segments};
 use crate::ids::{BlockId, Digest, Generation};
 use crate::job::Job;
-use crate::ledger::{LedgerEntry, Update, Version};
+use crate::ledger::{Head, LedgerEntry, Update, Version};
 use crate::protocol::{LossSum, Norm};
 use crate::space::{Interval, Kind};
 
@@ -259,7 +259,9 @@ impl References {
                 })
                 .collect();
             let report = StepReport { norm: arithmetic.norm(&gradients), loss };
-            if commit::entry(&arithmetic.job, at, time, &report) != *entry {
+            // The simulated job scales nothing.
+            let head = Head { version: at, time, loss_scale: None };
+            if commit::entry(&arithmetic.job, &head, &report) != *entry {
                 continue;
             }
             let record = word(&version);

@@ -63,7 +63,7 @@ impl World {
                     .collect();
                 actor.adopted = Some((generation, plan));
             }
-            SeatCommand::Run { generation, pass, step } => {
+            SeatCommand::Run { generation, pass, step, loss_scale: _ } => {
                 if generation != actor.generation {
                     self.accuse(Oracle::Contract, format!("{node} runs a pass of an older generation"));
                     return;

@@ -16,6 +16,7 @@ fn entry(step: u64, previous: Digest) -> LedgerEntry {
         norm: ExactSum::of(1.0),
         update: Update::Apply(UpdateScalars { scale: 0, learning_rate: 0, corrections: Corrections::None }),
         optimizer_time: step,
+        loss_scale: None,
     }
 }
 

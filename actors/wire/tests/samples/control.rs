@@ -65,6 +65,7 @@ fn to_worker() -> Vec<Sample<ToWorker>> {
         ToWorker::Ask { request: 5, question: Question::Report { job: JobId(1) } },
         ToWorker::Chaos(Chaos::PanicStage { job: JobId(1) }),
         ToWorker::Chaos(Chaos::HangStage { job: JobId(1) }),
+        ToWorker::Chaos(Chaos::PoisonStage { job: JobId(1) }),
         ToWorker::Shutdown,
         ToWorker::HeartbeatAck { number: 77 },
     ];
@@ -115,6 +116,7 @@ fn to_node() -> Vec<Sample<ToNode>> {
         ToNode::Start {
             generation: generation(),
             version: version(),
+            loss_scale: loss_scale(),
             next: Next::EvaluateThenTrain,
             fills: fills(),
             persist: persist(PersistMode::Hash),

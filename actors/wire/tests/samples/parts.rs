@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shoal_config::spec::{
-    AdamSpec, Auto, DataFormat, DataSpec, DecayRule, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LrShape, LrSpec,
-    ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Schedule, TrainSpec, Validation, Wire,
+    AdamSpec, Auto, DataFormat, DataSpec, DecayRule, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LossScaleSpec, LrShape,
+    LrSpec, ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Precision, Schedule, TrainSpec, Validation,
+    Wire,
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
 use shoal_plan::job::{DataFacts, Job, TokenizerFacts, TokenizerKind};
 use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
 use shoal_plan::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Version};
+use shoal_plan::loss_scale::LossScale;
 use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
 use shoal_plan::space::Interval;
 use shoal_plan::weights::WeightFacts;
@@ -54,7 +56,12 @@ pub(super) fn entry(update: Update) -> LedgerEntry {
         norm: sum(0.375),
         update,
         optimizer_time: 69_990,
+        loss_scale: loss_scale(),
     }
+}
+
+pub(super) fn loss_scale() -> Option<LossScale> {
+    Some(LossScale { exponent: 16, good: 300, chances: 1 })
 }
 
 pub(super) fn apply() -> Update {
@@ -115,7 +122,10 @@ pub(super) fn job() -> Arc<Job> {
             decay: vec![DecayRule { parameters: "*.bias".to_owned(), weight_decay: 0.5 }],
             schedule: LrSpec { peak: 6e-4, minimum: 6e-5, warmup: 20, shape: LrShape::Cosine },
             clip: Some(1.0),
-            numerics: NumericsSpec { wire: Wire::Fp32 },
+            numerics: NumericsSpec {
+                precision: Precision::Fp16(LossScaleSpec { start: 1 << 16, window: 1000, hysteresis: 2, minimum: 1 }),
+                wire: Wire::Bf16,
+            },
             max_skips: Some(10),
             evaluate: Some(EvalSpec { every: 50, samples: 64 }),
         },

@@ -28,6 +28,7 @@ pub(crate) fn status() -> JobStatus {
         loss: Some(1.25),
         loss_step: Some(1200),
         val_loss: None,
+        loss_scale: None,
         generation: "1.2".into(),
         redundancy: Redundancy { have: 0, want: 1, state: RedundancyState::Restoring },
         steps_lost: 0,

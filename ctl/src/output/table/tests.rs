@@ -60,6 +60,7 @@ fn json_has_the_documented_keys() {
         "loss",
         "loss_step",
         "val_loss",
+        "loss_scale",
         "generation",
         "steps_lost",
         "steps_redone",

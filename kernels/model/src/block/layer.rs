@@ -13,6 +13,7 @@ use shoal_plan::ids::BlockId;
 
 use super::map::Map;
 use super::{Norm, Phase, Scope};
+use crate::stored::Kept;
 use crate::sums::Accumulator;
 
 /// Where its parameters lie.
@@ -42,21 +43,21 @@ enum Activation {
 /// What a layer keeps for its backward pass, its input included; `shoal_plan::memory` has the formula.
 pub(crate) struct LayerStash {
     /// `[rows, width]`, the layer's input.
-    x: Arc<Buffer>,
+    x: Kept,
     /// `[rows, statistics]`
     norm_1: Buffer,
     /// `[rows, queries + keys + values]`, turned.
-    qkv: Buffer,
+    qkv: Kept,
     /// `[rows, queries]`
-    attended: Buffer,
+    attended: Kept,
     /// `[samples, heads, context]`
     statistics: Buffer,
     /// `[rows, width]`
-    middle: Buffer,
+    middle: Kept,
     /// `[rows, statistics]`
     norm_2: Buffer,
     /// `[rows, inner]`, or twice that of SwiGLU, before the activation, which is computed again.
-    hidden: Buffer,
+    hidden: Kept,
 }
 
 impl Layer {
@@ -86,18 +87,19 @@ impl Layer {
         x: Arc<Buffer>,
         tag: Tag,
     ) -> Result<(Buffer, Option<LayerStash>), ArenaError> {
-        let (kept, device) = (scope.kept(), scope.device);
+        let (kept, wide, device) = (scope.kept(), scope.wide(), scope.device);
         let mut norm_1 = scope.per_row(kept, self.norm_1.statistics())?;
         let mut qkv = {
             let normed = self.norm_1.forward(scope, self.block, &x, &mut norm_1)?;
-            self.qkv.forward(scope, self.block, &normed, kept)?
+            self.qkv.forward(scope, self.block, &normed, wide)?
         };
         let shape = attention(scope);
         if let Some(table) = scope.rotary {
             let first = scope.first() * shape.size;
             device.rope(qkv.view_mut(), table.view().range(first..table.len()), shape);
         }
-        let mut attended = scope.per_row(kept, shape.width())?;
+        scope.round(&mut qkv);
+        let mut attended = scope.per_row(wide, shape.width())?;
         let mut statistics = scope.arena.alloc(kept, shape.statistics())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
         let out = (attended.view_mut(), statistics.view_mut());
@@ -105,16 +107,22 @@ impl Layer {
             Some(past) => past.attend(device, self.block, out, qkv.view(), shape),
             None => device.attention(out.0, out.1, qkv.view(), shape, dropout.as_ref()),
         }
+        let qkv = scope.keep(Arc::new(qkv))?;
+        scope.round(&mut attended);
 
-        let mut middle = self.attention_proj.forward(scope, self.block, &attended, kept)?;
+        let mut middle = self.attention_proj.forward(scope, self.block, &attended, wide)?;
+        let attended = scope.keep(Arc::new(attended))?;
         let dropout = scope.dropout(self.block, DropoutSite::AttentionOutput);
         device.add_residual(middle.view_mut(), x.view(), dropout.as_ref());
+        let x = scope.keep(x)?;
+        scope.round(&mut middle);
 
         let mut norm_2 = scope.per_row(kept, self.norm_2.statistics())?;
-        let hidden = {
+        let mut hidden = {
             let normed = self.norm_2.forward(scope, self.block, &middle, &mut norm_2)?;
-            self.hidden.forward(scope, self.block, &normed, kept)?
+            self.hidden.forward(scope, self.block, &normed, wide)?
         };
+        scope.round(&mut hidden);
         let mut y = {
             let mut activated = scope.per_row(Tag::Temporary, scope.sizes.inner)?;
             match self.activation {
@@ -123,8 +131,10 @@ impl Layer {
             }
             self.mlp_proj.forward(scope, self.block, &activated, tag)?
         };
+        let hidden = scope.keep(Arc::new(hidden))?;
         let dropout = scope.dropout(self.block, DropoutSite::MlpOutput);
         device.add_residual(y.view_mut(), middle.view(), dropout.as_ref());
+        let middle = scope.keep(Arc::new(middle))?;
 
         let stash = match scope.phase {
             Phase::Train { .. } => Some(LayerStash { x, norm_1, qkv, attended, statistics, middle, norm_2, hidden }),
@@ -145,9 +155,11 @@ impl Layer {
         let device = scope.device;
 
         let dhidden = self.mlp_backward(scope, hidden, gradient, into)?;
+        let middle = middle.open(scope)?;
         self.norm_and_map_backward(scope, (&self.norm_2, &self.hidden), (&middle, norm_2), dhidden, gradient, into)?;
         drop(middle);
 
+        let attended = attended.open(scope)?;
         let dattended = {
             let undone = self.undropped(scope, DropoutSite::AttentionOutput, gradient)?;
             let dy = undone.as_ref().unwrap_or(gradient);
@@ -155,6 +167,7 @@ impl Layer {
             self.attention_proj.input_gradient(scope, self.block, dy)?
         };
         let shape = attention(scope);
+        let qkv = qkv.open(scope)?;
         let mut dqkv = scope.per_row(Tag::Temporary, shape.packed())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
         device.attention_backward(
@@ -168,14 +181,14 @@ impl Layer {
         if let Some(table) = scope.rotary {
             device.rope_backward(dqkv.view_mut(), table.view(), shape);
         }
-        self.norm_and_map_backward(scope, (&self.norm_1, &self.qkv), (&x, norm_1), dqkv, gradient, into)
+        self.norm_and_map_backward(scope, (&self.norm_1, &self.qkv), (&*x.open(scope)?, norm_1), dqkv, gradient, into)
     }
 
     /// Backward of the MLP from its output to what its first product gave, whose gradient it returns.
     fn mlp_backward(
         &self,
         scope: &Scope<'_>,
-        mut hidden: Buffer,
+        hidden: Kept,
         gradient: &Buffer,
         into: &mut Accumulator<'_>,
     ) -> Result<Buffer, ArenaError> {
@@ -184,6 +197,7 @@ impl Layer {
         let dy = undone.as_ref().unwrap_or(gradient);
         let mut dactivated = self.mlp_proj.input_gradient(scope, self.block, dy)?;
         let mut activated = scope.per_row(Tag::Temporary, inner)?;
+        let mut hidden = Arc::into_inner(hidden.open(scope)?).expect("LA-2 (hidden values are the layer's alone)");
         let dhidden = match self.activation {
             Activation::Gelu => {
                 device.gelu_with_slope(activated.view_mut(), hidden.view_mut());

@@ -76,6 +76,7 @@ impl StageModel {
                     panic!("DE-2 (the whole model)")
                 }
             };
+            scope.round(&mut y);
             self.wire.round(device, y.view_mut());
             x = Some(y);
         }

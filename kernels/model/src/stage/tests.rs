@@ -2,12 +2,13 @@
 
 use shoal_config::JobSpec;
 use shoal_config::spec::Schedule::{GPipe, OneFOneB};
-use shoal_config::spec::{EvalSpec, ParallelSpec, Schedule, TrainSpec, Wire};
+use shoal_config::spec::{EvalSpec, LossScaleSpec, NumericsSpec, ParallelSpec, Precision, Schedule, TrainSpec, Wire};
 use shoal_kernels::{Half, Tag};
 use shoal_plan::batch::micro_batches;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::job::Job;
 use shoal_plan::memory::{LOGIT_ROWS, SeatShape, logit_rows, seat_bytes};
+use shoal_plan::space::Interval;
 
 use super::pipeline::{Layout, Outcome, Pipeline};
 use super::*;
@@ -44,15 +45,18 @@ fn run(job: &Job, layout: &Layout, threads: usize, phase: Phase) -> Outcome {
 
 #[test]
 fn bits_do_not_depend_on_the_layout() {
-    for (what, mut job, contributions, wire) in [
-        ("GPT-2", ragged(0.0), 6, Wire::Fp32),
-        ("GPT-2 with dropout", ragged(0.2), 6, Wire::Fp32),
-        ("GPT-2 with dropout, rounded", ragged(0.2), 6, Wire::Bf16),
-        ("Llama", ragged_llama(false, false), 5, Wire::Fp32),
-        ("Llama, rounded", ragged_llama(false, false), 5, Wire::Bf16),
-        ("tied Llama with biases", ragged_llama(true, true), 6, Wire::Fp32),
+    let fp16 = Precision::Fp16(LossScaleSpec { start: 1024, window: 1000, hysteresis: 2, minimum: 1 });
+    for (what, mut job, contributions, wire, precision) in [
+        ("GPT-2", ragged(0.0), 6, Wire::Fp32, Precision::Fp32),
+        ("GPT-2 with dropout", ragged(0.2), 6, Wire::Fp32, Precision::Fp32),
+        ("GPT-2 with dropout, rounded", ragged(0.2), 6, Wire::Bf16, Precision::Fp32),
+        ("GPT-2 with dropout, in halves", ragged(0.2), 6, Wire::Bf16, fp16),
+        ("Llama", ragged_llama(false, false), 5, Wire::Fp32, Precision::Fp32),
+        ("Llama, rounded", ragged_llama(false, false), 5, Wire::Bf16, Precision::Fp32),
+        ("Llama in halves", ragged_llama(false, false), 5, Wire::Fp32, Precision::Bf16),
+        ("tied Llama with biases", ragged_llama(true, true), 6, Wire::Fp32, Precision::Fp32),
     ] {
-        job.spec.train.numerics.wire = wire;
+        (job.spec.train.numerics.wire, job.spec.train.numerics.precision) = (wire, precision);
         let phase = Phase::Train { step: 3 };
         let whole = run(&job, &layout(&[], &[], GPipe), 1, phase);
         assert!(whole.loss.finite);
@@ -199,10 +203,20 @@ fn memory_is_what_the_planner_counts_on() {
         ..gpt2.clone()
     };
     let specs = [gpt2.clone(), llama(176, false, false), llama(176, true, true), llama(32, false, false)];
-    let shapes = [(GPipe, 4, Wire::Fp32), (OneFOneB, 4, Wire::Fp32), (GPipe, 1, Wire::Fp32), (OneFOneB, 4, Wire::Bf16)];
-    for (spec, (schedule, lane_count, wire)) in specs.iter().flat_map(|spec| shapes.map(|shape| (spec, shape))) {
+    let shapes = [
+        (GPipe, 4, Wire::Fp32, Precision::Fp32),
+        (OneFOneB, 4, Wire::Fp32, Precision::Fp32),
+        (GPipe, 1, Wire::Fp32, Precision::Fp32),
+        (OneFOneB, 4, Wire::Bf16, Precision::Fp32),
+        (GPipe, 4, Wire::Fp32, Precision::Bf16),
+        (OneFOneB, 4, Wire::Bf16, Precision::Bf16),
+    ];
+    for (spec, (schedule, lane_count, wire, precision)) in
+        specs.iter().flat_map(|spec| shapes.map(|shape| (spec, shape)))
+    {
         let mut job = testing::with_data(spec.clone());
-        (job.spec.parallel.virtual_replicas, job.spec.train.numerics.wire) = (lane_count, wire);
+        job.spec.parallel.virtual_replicas = lane_count;
+        job.spec.train.numerics = NumericsSpec { precision, wire };
         // Two micro-batches a lane, so that all blocks have their most sums alive at once; three where each but the first of a
         // lane has room of its own, since the last one's blocks are closed one by one.
         let each = if wire == Wire::Bf16 { 3 } else { 2 };
@@ -226,7 +240,9 @@ fn memory_is_what_the_planner_counts_on() {
         pipeline.run(Phase::Train { step: 1 });
         // Of what the head takes, the gradient behind it and the statistics are stashed; the tile of logits is not.
         let tile = 4 * logit_rows(&job.spec) * 256;
-        assert_eq!(arena.usage(Tag::Stash).high, bytes.stash + bytes.logits - tile);
+        // In halves, one head's input is opened by then.
+        let opened = if precision == Precision::Fp32 { 0 } else { 2 * 2 * 32 * 64 };
+        assert_eq!(arena.usage(Tag::Stash).high, bytes.stash + bytes.logits - tile - opened);
         let sums = arena.usage(Tag::Gradient).high;
         assert!(sums >= bytes.lane_sums && sums <= bytes.lane_sums + 4 * padding, "{sums} {}", bytes.lane_sums);
         let most =

@@ -64,7 +64,7 @@ impl Stage {
                 let trouble = Trouble::Data { cause: "other tokens".to_owned() };
                 todo.push_back((node, HolderEvent::Trouble { trouble, lost: Vec::new() }));
             }
-            HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step }) => {
+            HolderCommand::Seat(SeatCommand::Run { generation, pass: Pass::Train, step, .. }) => {
                 let Some((_, plan)) = player.plan.clone().filter(|_| player.hung.is_none()) else { return };
                 let ran = self.ran.entry((generation, step)).or_default();
                 ran.insert(node);
