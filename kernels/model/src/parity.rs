@@ -1,5 +1,6 @@
 //! Whole models against golden tensors that `fixtures/make_gpt2.py` and `fixtures/make_llama.py` made with PyTorch in float64.
 
+mod halves;
 mod optimizers;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use shoal_config::JobSpec;
 use shoal_config::spec::{
     AdamSpec, InitSpec, LrShape, LrSpec, ModelSpec, OptimizerSpec, RopeScaling, RopeSpec, TrainSpec,
 };
-use shoal_kernels::{Arena, Device};
+use shoal_kernels::{Arena, Device, LossSum};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{BlockId, Lane, MicroBatch as MicroBatchId};
@@ -183,13 +184,24 @@ fn logits_loss_and_every_gradient_of_llamas_are_pytorchs() {
 fn assert_first_pass(golden: &Golden, tolerance: f64) {
     let job = golden.job(1, SAMPLES as u32);
     let table = ModelTable::of(&job.spec.model);
+    let (logits, loss, gradients) = first_pass(golden, &job, &table, 1.0);
+    let logits = distance(&logits, &golden.tensor("logits"));
+    assert!(logits < 2e-6, "{} logits: {logits:e}", golden.name);
+    let expected = golden.tensor("loss")[0];
+    assert!((loss.sum.to_f64() / expected - 1.0).abs() < 1e-7, "{} {expected}", loss.sum.to_f64());
+    golden.assert_close(&table, &gradients, "grad", |_| tolerance);
+}
+
+/// The first batch through the whole model, gradients scaled and back: logits, summed loss, and gradients of it by block.
+fn first_pass(golden: &Golden, job: &Job, table: &ModelTable, scale: f32) -> (Vec<f32>, LossSum, Values) {
     let (device, arena) = device(1);
     let blocks = table.blocks.len() as u32;
     let mut model =
         StageModel::new((&device, &arena), &job.spec, Arc::new(table.clone()), 0..blocks, 0..1).expect("room");
-    for (b, values) in golden.weights(&table).iter().enumerate() {
+    for (b, values) in golden.weights(table).iter().enumerate() {
         model.write_weights(&device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
     }
+    model.set_loss_scale(&job.spec, scale);
     let batch = MicroBatch {
         index: MicroBatchId(0),
         lane: Lane(0),
@@ -200,19 +212,12 @@ fn assert_first_pass(golden: &Golden, tolerance: f64) {
     let windows: Vec<Vec<u32>> = (0..SAMPLES).map(|s| golden.window(0, s)).collect();
     let inputs: Vec<u32> = windows.iter().flat_map(|w| w[..CONTEXT].iter().copied()).collect();
     let targets: Vec<u32> = windows.iter().flat_map(|w| w[1..].iter().copied()).collect();
-
     model.forward(&device, Phase::Train { step: 1 }, &batch, Input::Tokens(&inputs)).expect("room");
-    let logits = model.logits(&device, &batch).expect("room");
-    let logits = distance(logits.host_visible().expect("a processor"), &golden.tensor("logits"));
-    assert!(logits < 2e-6, "{} logits: {logits:e}", golden.name);
-
+    let logits = model.logits(&device, &batch).expect("room").host_visible().expect("a processor").to_vec();
     let loss = model.loss(&device, &batch, &targets).expect("room");
-    let expected = golden.tensor("loss")[0];
     assert_eq!(loss.tokens, (SAMPLES * CONTEXT) as u64);
-    assert!((loss.sum.to_f64() / expected - 1.0).abs() < 1e-7, "{} {expected}", loss.sum.to_f64());
-
     assert!(model.backward(&device, &batch, None).expect("room").is_none());
-    let seed = backward_seed(&job.spec);
+    let seed = backward_seed(&job.spec) * scale;
     let mut gradients: Values = table.blocks.iter().map(|block| vec![0.0; block.len as usize]).collect();
     for unit in table.units_computed_by(0..blocks) {
         let sums = model.take_gradient(unit);
@@ -220,7 +225,7 @@ fn assert_first_pass(golden: &Golden, tolerance: f64) {
         let into = &mut gradients[unit.block.0 as usize][table.extent(unit).range()];
         into.iter_mut().zip(sum).for_each(|(all, part)| *all += part / seed);
     }
-    golden.assert_close(&table, &gradients, "grad", |_| tolerance);
+    (logits, loss, gradients)
 }
 
 #[test]

@@ -57,7 +57,12 @@ impl Solo {
         let initial = Initial::open(job, &table).map_err(|source| ModelError::Initial { source })?;
         for block in &table.blocks {
             let failed = OnceLock::new();
-            device.upload_with(solo.model.weights_mut(block.id, Interval::new(0, block.len)), |range, values| {
+            let whole = Interval::new(0, block.len);
+            let weights = match &mut solo.masters {
+                Some(masters) => masters[block.id.0 as usize].view_mut(),
+                None => solo.model.weights_mut(block.id, whole),
+            };
+            device.upload_with(weights, |range, values| {
                 let interval = Interval::new(range.start as u64, range.end as u64);
                 if let Err(source) = initial.fill(&table, block.id, interval, values) {
                     // One reason is enough.
@@ -66,6 +71,9 @@ impl Solo {
             });
             if let Some(source) = failed.into_inner() {
                 return Err(ModelError::Initial { source });
+            }
+            if let Some(masters) = &solo.masters {
+                solo.model.copy_weights(device, block.id, whole, masters[block.id.0 as usize].view());
             }
         }
         Ok(solo)

@@ -7,7 +7,7 @@ use shoal_plan::blocks::ModelTable;
 use shoal_plan::commit::{self, StepReport};
 use shoal_plan::ids::Digest;
 use shoal_plan::job::{DataFacts, Job};
-use shoal_plan::ledger::{Update, Version};
+use shoal_plan::ledger::{Head, Update, Version};
 use shoal_plan::protocol::{LossSum, Norm};
 use shoal_plan::space::{Interval, IntervalSet};
 
@@ -53,7 +53,8 @@ impl Bench {
         let sum = |x| Norm::Finite(ExactSum::of(x));
         let report = StepReport { norm: sum(4.0), loss: LossSum { loss: sum(8.0), tokens: 128 } };
         let version = Version { step: 0, chain: Digest::default() };
-        let entry = commit::entry(&Job { spec, data, weights: None }, version, 3, &report);
+        let entry =
+            commit::entry(&Job { spec, data, weights: None }, &Head { version, time: 3, loss_scale: None }, &report);
         Self { device, arena, table, optimizer, entry }
     }
 

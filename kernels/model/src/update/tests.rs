@@ -50,11 +50,11 @@ impl Held {
 fn entry(job: &Job) -> LedgerEntry {
     use shoal_exact::ExactSum;
     use shoal_plan::commit::{StepReport, entry};
-    use shoal_plan::ledger::Version;
+    use shoal_plan::ledger::{Head, Version};
     use shoal_plan::protocol::{LossSum, Norm};
     let sum = |x| Norm::Finite(ExactSum::of(x));
     let report = StepReport { norm: sum(4.0), loss: LossSum { loss: sum(8.0), tokens: 128 } };
-    entry(job, Version { step: 2, chain: Digest::default() }, 2, &report)
+    entry(job, &Head { version: Version { step: 2, chain: Digest::default() }, time: 2, loss_scale: None }, &report)
 }
 
 /// Cut at any edge there may be, in strokes of any length, on any number of threads: the same bits.
