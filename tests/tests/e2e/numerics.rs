@@ -8,23 +8,13 @@ use shoal_wire::api::JobState;
 
 use crate::cluster;
 
-const HALF: JobFile = JobFile {
-    steps: 40,
-    pipeline: 2,
-    data: 2,
-    schedule: "1f1b",
-    fixed: false,
-    redundancy: 1,
-    on_loss: "rollback",
-    width: 64,
-    global_batch: 8,
-    dropout: 0.1,
-    eval_every: 5,
-    train: "precision = \"fp16\"\nwire = \"bf16\"\nloss_scale = 1024\nloss_scale_window = 7\nloss_scale_hysteresis = 1\n",
-};
+const STEPS: u64 = 40;
+const HALVES: &str =
+    "precision = \"fp16\"\nwire = \"bf16\"\nloss_scale = 1024\nloss_scale_window = 7\nloss_scale_hysteresis = 1\n";
 
 fn submit(cluster: &Cluster, name: &str) -> String {
-    cluster.submit(&HALF.write(cluster.path(), name))
+    let file = JobFile { steps: STEPS, train: HALVES, ..JobFile::default() };
+    cluster.submit(&file.write(cluster.path(), name))
 }
 
 #[test]
@@ -56,7 +46,7 @@ fn an_infinite_gradient_is_skipped_and_said() {
     cluster.ok(&["chaos", "poison-stage", &job, "--node", "w1"]);
     cluster.final_digest(&job);
     let status = cluster.status(&job);
-    assert_eq!((status.state, status.step), (JobState::Done, HALF.steps));
+    assert_eq!((status.state, status.step), (JobState::Done, STEPS));
     let events = cluster.events(&job);
     let skipped: Vec<_> = events.iter().filter(|event| event.kind == "step_skipped").collect();
     let [event] = skipped[..] else { panic!("one step was poisoned: {events:#?}") };
