@@ -1,14 +1,17 @@
 //! A job that did not come through a job file (the HTTP interface takes resolved jobs) is held to the same limits.
 
-mod model;
+pub(crate) mod model;
 mod optimizer;
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use crate::error::{ConfigError, Place, Problem};
 use crate::limits::{self, BELOW_ONE, POSITIVE};
-use crate::spec::{Auto, DataFormat, InitSpec, JobSpec, LrShape, Precision, TokenizerSpec, Validation};
+use crate::spec::{
+    Auto, DataFormat, InitSpec, JobSpec, LrShape, LrSpec, OptimizerSpec, Precision, TokenizerSpec, Validation,
+};
 
 /// A value that no job file resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +23,17 @@ pub struct SpecError {
     pub found: String,
     /// What may be.
     pub allowed: String,
+}
+
+impl SpecError {
+    /// Of a job file as a whole.
+    pub(crate) fn in_file(self, file: &str) -> ConfigError {
+        let Self { key, found, allowed } = self;
+        ConfigError::At {
+            place: Place { file: file.to_owned(), line: None },
+            problem: Problem::Value { key: key.to_owned(), found, allowed },
+        }
+    }
 }
 
 impl JobSpec {
@@ -78,7 +92,12 @@ impl JobSpec {
         within("train.warmup_steps", schedule.warmup, 0..=train.steps)?;
         match schedule.shape {
             LrShape::Wsd { decay } => within("train.decay_steps", decay, 0..=train.steps - schedule.warmup)?,
-            LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt | LrShape::RelativeStep => {}
+            LrShape::RelativeStep => {
+                let own = *schedule == LrSpec::RELATIVE && matches!(train.optimizer, OptimizerSpec::Adafactor(_));
+                let words = "RelativeStep for adafactor alone, with its own peak 0.01, minimum 0 and warm-up 0";
+                hold("train.learning_rate_schedule", format!("{schedule:?}"), own, words)?;
+            }
+            LrShape::Cosine | LrShape::Linear | LrShape::Constant | LrShape::InverseSqrt => {}
         }
         if let Some(norm) = train.clip {
             positive("train.clip", norm)?;
@@ -141,7 +160,7 @@ fn below_one(key: &'static str, found: f32) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Gpt2Spec, LlamaSpec, LossScaleSpec, RopeScaling};
+    use crate::spec::{DecayRule, Gpt2Spec, LlamaSpec, LossScaleSpec, RopeScaling};
 
     const SCALE: LossScaleSpec = LossScaleSpec { start: 1 << 16, window: 1000, hysteresis: 2, minimum: 1 };
 
@@ -200,6 +219,38 @@ mod tests {
             break_it(&mut spec);
             assert_eq!(spec.check().expect_err(key).key, key);
         }
+    }
+
+    #[test]
+    fn relative_steps_are_adafactors_and_of_its_own_rate() {
+        let adafactor = crate::job::parse(
+            "[model]\nkind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n[data]\nkind = \"text\"\npath = \"a\"\n\
+             [train]\nsteps = 20\noptimizer = \"adafactor\"\nrelative_step = true\n",
+            "good.toml",
+            Path::new("/"),
+        )
+        .expect("a job file");
+        let refused = |break_it: fn(&mut JobSpec)| {
+            let mut spec = adafactor.clone();
+            break_it(&mut spec);
+            assert_eq!(spec.check().expect_err("refused").key, "train.learning_rate_schedule");
+        };
+        refused(|spec| spec.train.optimizer = good().train.optimizer);
+        refused(|spec| spec.train.schedule.warmup = 1);
+        refused(|spec| spec.train.schedule.peak = 0.1);
+    }
+
+    #[test]
+    fn decay_rules_have_a_number_and_a_length() {
+        let with = |rules: usize, bytes: usize| {
+            let mut spec = good();
+            spec.train.decay = vec![DecayRule { parameters: "*".repeat(bytes), weight_decay: 0.0 }; rules];
+            spec.check().map_err(|error| error.key)
+        };
+        assert_eq!(with(256, 256), Ok(()));
+        assert_eq!(with(257, 1), Err("train.decay"));
+        assert_eq!(with(1, 257), Err("train.decay.parameters"));
+        assert_eq!(with(1, 0), Err("train.decay.parameters"));
     }
 
     #[test]

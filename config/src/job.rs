@@ -9,6 +9,7 @@ mod weights;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use crate::check::{self, SpecError};
 use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
 use crate::limits::{self, POSITIVE, is_positive, whole};
@@ -46,6 +47,9 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
             None => refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""),
         });
     }
+    if let Some(named) = &named {
+        check::model::check(&model, format).map_err(|error| named.conflict(of_files(&error)))?;
+    }
     let data = data(&raw.data, format, base_dir)?;
     let train = train(&raw.train, &data, u64::from(model.context()))?;
     let parallel = parallel(&raw.parallel, &model, &train)?;
@@ -59,11 +63,16 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, Co
         train,
         parallel,
     };
-    // Sizes from files were not typed, so nothing has looked at them yet.
-    if let Some(named) = named {
-        spec.check().map_err(|error| named.conflict(error.to_string()))?;
-    }
+    spec.check().map_err(|error| error.in_file(file_name))?;
     Ok(spec)
+}
+
+/// What is said of a size that files bring.
+fn of_files(error: &SpecError) -> String {
+    match error.key {
+        "model.context" => format!("{error}; context = N beside it trains with N positions"),
+        _ => error.to_string(),
+    }
 }
 
 fn format(raw: &RawData<'_>) -> Result<DataFormat, ConfigError> {

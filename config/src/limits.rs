@@ -19,6 +19,10 @@ pub(crate) const STEPS: RangeInclusive<u64> = 0..=1_000_000_000;
 pub(crate) const GLOBAL_BATCH: RangeInclusive<u64> = 1..=1 << 20;
 pub(crate) const EVAL_EVERY: RangeInclusive<u64> = 1..=1_000_000_000;
 pub(crate) const EVAL_SAMPLES: RangeInclusive<u64> = 1..=1 << 20;
+/// Rules of weight decay, all of which are held against every parameter's name.
+pub(crate) const DECAY_RULES: RangeInclusive<u64> = 0..=256;
+/// Bytes of the pattern of one.
+pub(crate) const DECAY_PATTERN: RangeInclusive<u64> = 1..=256;
 /// 0 is for never.
 pub(crate) const MAX_SKIPS: RangeInclusive<u64> = 0..=1_000_000;
 pub(crate) const LOSS_SCALE: RangeInclusive<u64> = 1..=1 << 32;
@@ -67,9 +71,14 @@ pub(crate) fn is_positive(x: f64) -> bool {
     (f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX)).contains(&x)
 }
 
+/// As the job keeps it: a number just below a limit may round to the limit.
+fn rounded(x: f64) -> f64 {
+    f64::from(x as f32)
+}
+
 /// A probability, or the share of a running mean that is kept.
 pub(crate) fn is_below_one(x: f64) -> bool {
-    (0.0..1.0).contains(&x)
+    (0.0..1.0).contains(&rounded(x))
 }
 
 /// A power of two, so that scaling changes no bit but the exponent.
@@ -103,16 +112,23 @@ pub(crate) fn is_decay(x: f64) -> bool {
 
 /// A share that is kept from step to step.
 pub(crate) fn is_kept(x: f64) -> bool {
-    is_positive(x) && x < 1.0
+    is_positive(x) && is_below_one(x)
 }
 
 /// Exponent of Adafactor's decay.
 pub(crate) fn is_decay_rate(x: f64) -> bool {
-    (-1.0..0.0).contains(&x)
+    (-1.0..0.0).contains(&rounded(x))
 }
 
 /// In words.
 pub(crate) const DECAY: &str = "a finite number from 0";
+/// In words.
+pub(crate) const PATTERN: &str = "a name, with * or ? in it, of at most 256 bytes";
+/// A pattern of parameters' names.
+pub(crate) fn is_pattern(x: &str) -> bool {
+    DECAY_PATTERN.contains(&(x.len() as u64))
+}
+
 /// In words.
 pub(crate) const KEPT: &str = "a number above 0, below 1";
 /// In words.

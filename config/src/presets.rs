@@ -22,7 +22,7 @@ pub const ALL: [(&str, &str); 6] = [
 #[must_use]
 pub fn preset(name: &str, data: &Path) -> Option<JobSpec> {
     let (name, text) = ALL.iter().find(|(known, _)| *known == name)?;
-    let mut spec = job::parse(text, &format!("{name}.toml"), data).expect("CF-2 (every preset parses)");
+    let mut spec = job::parse(text, &format!("{name}.toml"), Path::new("/")).expect("CF-2 (every preset parses)");
     data.clone_into(&mut spec.data.path);
     Some(spec)
 }

@@ -159,6 +159,11 @@ pub struct LrSpec {
     pub shape: LrShape,
 }
 
+impl LrSpec {
+    /// Adafactor's own: the only one of relative steps.
+    pub const RELATIVE: Self = Self { peak: 1e-2, minimum: 0.0, warmup: 0, shape: LrShape::RelativeStep };
+}
+
 /// How the learning rate goes on after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -61,16 +61,39 @@ impl Decays {
 pub fn check(spec: &JobSpec) -> Result<(), DecayError> {
     let table = ModelTable::of(&spec.model);
     let rules = &spec.train.decay;
-    let names = || table.blocks.iter().flat_map(|b| b.params.iter().map(|param| format!("{}.{}", b.id, param.name)));
-    for (at, DecayRule { parameters: pattern, .. }) in rules.iter().enumerate() {
-        if !names().any(|name| fits(pattern, &name)) {
-            return Err(DecayError::Unknown { pattern: pattern.clone(), known: known(&table) });
-        }
-        if !names().any(|name| rule(rules, &name) == Some(at)) {
-            return Err(DecayError::Hidden { pattern: pattern.clone() });
+    let mut found = vec![Finds::Nothing; rules.len()];
+    for block in &table.blocks {
+        for param in &block.params {
+            let name = format!("{}.{}", block.id, param.name);
+            let mut is_named = false;
+            for (rule, found) in rules.iter().zip(&mut found) {
+                // A rule that decides about something has no more to show.
+                let is_open = !is_named || *found == Finds::Nothing;
+                if is_open && fits(&rule.parameters, &name) {
+                    *found = (*found).max(if is_named { Finds::Named } else { Finds::Own });
+                    is_named = true;
+                }
+            }
         }
     }
-    Ok(())
+    let first = rules.iter().zip(found).find(|(_, found)| *found != Finds::Own);
+    first.map_or(Ok(()), |(DecayRule { parameters, .. }, found)| {
+        let pattern = parameters.clone();
+        Err(match found {
+            Finds::Nothing => DecayError::Unknown { pattern, known: known(&table) },
+            Finds::Named | Finds::Own => DecayError::Hidden { pattern },
+        })
+    })
+}
+
+/// What a rule finds among the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Finds {
+    Nothing,
+    /// Only what earlier rules name.
+    Named,
+    /// Something to decide about.
+    Own,
 }
 
 /// The first rule that names a parameter.
@@ -81,6 +104,10 @@ fn rule(rules: &[DecayRule], name: &str) -> Option<usize> {
 /// Whether a name is of a pattern, in which `*` stands for any characters and `?` for one.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    // All but stars stand for a byte each.
+    if pattern.iter().filter(|&&byte| byte != b'*').count() > name.len() {
+        return false;
+    }
     // ends[i]: whether the pattern so far can end before byte i of the name.
     let mut ends = vec![false; name.len() + 1];
     ends[0] = true;
@@ -158,6 +185,18 @@ mod tests {
         assert_eq!(decay_of(&spec, 2, "ln_1.bias"), 0.2);
         assert_eq!(decay_of(&spec, 0, "wte"), 0.0);
         assert_eq!(decay_of(&spec, 2, "mlp.fc.weight"), 0.1);
+    }
+
+    #[test]
+    fn the_first_rule_that_decides_nothing_is_named() {
+        let hidden = |pattern: &str| DecayError::Hidden { pattern: pattern.to_owned() };
+        assert_eq!(check(&with(&[("b1.*", 0.0), ("*", 0.1), ("b2.*", 0.2), ("*.scale", 0.0)])), Err(hidden("b2.*")));
+        assert!(matches!(
+            check(&with(&[("*.scale", 0.0), ("*", 0.1), ("b2.*", 0.2)])),
+            Err(DecayError::Unknown { .. })
+        ));
+        assert_eq!(check(&with(&[("b1.*", 0.0), ("*.weight", 0.1), ("b?.*", 0.2), ("*", 0.3)])), Err(hidden("*")));
+        assert_eq!(check(&with(&[("b1.*", 0.0), ("*.weight", 0.1), ("*", 0.2)])), Ok(()));
     }
 
     #[test]

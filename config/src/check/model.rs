@@ -4,7 +4,7 @@ use super::{SpecError, below_one, hold, positive, within};
 use crate::limits::{self, FACTOR, HEAD_SIZE_WORDS, is_factor};
 use crate::spec::{DataFormat, Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling};
 
-pub(super) fn check(model: &ModelSpec, format: DataFormat) -> Result<(), SpecError> {
+pub(crate) fn check(model: &ModelSpec, format: DataFormat) -> Result<(), SpecError> {
     within("model.layers", model.layers(), limits::LAYERS)?;
     within("model.width", model.width(), limits::WIDTH)?;
     multiple("model.width", model.width())?;

@@ -38,8 +38,11 @@ pub(super) fn optimizer(spec: &OptimizerSpec, rules: &[DecayRule]) -> Result<(),
         }
     }
     decay("train.weight_decay", spec.weight_decay())?;
+    let words = format!("at most {} rules", limits::DECAY_RULES.end());
+    let many = format!("{} rules", rules.len());
+    hold("train.decay", many, limits::DECAY_RULES.contains(&(rules.len() as u64)), &words)?;
     rules.iter().try_for_each(|rule| {
-        hold("train.decay.parameters", &rule.parameters, !rule.parameters.is_empty(), "a name, with * or ? in it")?;
+        hold("train.decay.parameters", &rule.parameters, limits::is_pattern(&rule.parameters), limits::PATTERN)?;
         decay("train.decay.weight_decay", rule.weight_decay)
     })
 }

@@ -77,10 +77,14 @@ fn llama(raw: &RawModel<'_>) -> Result<LlamaSpec, ConfigError> {
             return Err(refuse(&raw.heads, words));
         }
     };
+    let derived = |words: &str| refuse(&raw.heads, format!("a number that makes model.width / heads {words}"));
+    if !limits::HEAD_SIZE.contains(&u64::from(head_size)) {
+        return Err(derived(&whole(&limits::HEAD_SIZE)));
+    }
     if !limits::is_head_size(heads, head_size) {
         return Err(match &raw.head_size {
             Some(found) => found.refuse(HEAD_SIZE_WORDS),
-            None => refuse(&raw.heads, format!("a number that makes model.width / heads {HEAD_SIZE_WORDS}")),
+            None => derived(HEAD_SIZE_WORDS),
         });
     }
     // Llama's own rule: two thirds of 4 x width, in whole 256s.

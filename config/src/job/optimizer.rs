@@ -104,7 +104,7 @@ pub(super) fn optimizer(name: Name, raw: &RawTrain<'_>) -> Result<OptimizerSpec,
         })
     };
     let momentum = || {
-        let share = real(&raw.momentum, 0.0, is_below_one, BELOW_ONE)? as f32;
+        let share = real(&raw.momentum, 0.0, |share| share == 0.0 || is_kept(share), BELOW_ONE)? as f32;
         Ok::<_, ConfigError>((share > 0.0).then_some(share))
     };
     match name {
@@ -156,6 +156,9 @@ pub(super) fn decay(rules: &[RawDecay<'_>]) -> Result<Vec<DecayRule>, ConfigErro
     let rule = |raw: &RawDecay<'_>| {
         let pattern =
             super::required(&raw.section, "parameters", &raw.parameters, "a name in quotes, with * or ? in it")?;
+        if !limits::is_pattern(&pattern.value) {
+            return Err(pattern.refuse(limits::PATTERN));
+        }
         let decay = super::required(&raw.section, "weight_decay", &raw.weight_decay, DECAY)?;
         if !is_decay(decay.value) {
             return Err(decay.refuse(DECAY));

@@ -51,5 +51,5 @@ fn relative(raw: &RawTrain<'_>) -> Result<LrSpec, ConfigError> {
         found.as_ref().map_or(Ok(()), |found| Err(found.refuse(ALLOWED)))?;
     }
     raw.learning_rate_schedule.as_ref().map_or(Ok(()), |found| Err(found.refuse(ALLOWED)))?;
-    Ok(LrSpec { peak: 1e-2, minimum: 0.0, warmup: 0, shape: LrShape::RelativeStep })
+    Ok(LrSpec::RELATIVE)
 }

@@ -330,6 +330,34 @@ fn a_model_may_lie_in_files() {
     assert!(matches!(spec.init, InitSpec::LlmC(_)));
 }
 
+/// More positions than are trained, and more than a micro-batch has, are refused in words, not in a panic.
+#[test]
+fn files_with_many_positions_need_a_context() {
+    let config = |positions: u32| {
+        format!(
+            r#"{{"model_type":"llama","hidden_act":"silu","num_hidden_layers":2,"num_attention_heads":2,"hidden_size":32,
+            "intermediate_size":64,"vocab_size":256,"max_position_embeddings":{positions}}}"#
+        )
+    };
+    for positions in [131_072, 262_144, u32::MAX] {
+        let dir = tempfile::tempdir().expect("temp dir");
+        std::fs::create_dir(dir.path().join("m")).expect("made");
+        std::fs::write(dir.path().join("m/config.json"), config(positions)).expect("written");
+        let read = |beside: &str| {
+            let text =
+                format!("[model]\nhf = \"m\"\n{beside}[data]\nkind = \"text\"\npath = \"a\"\n[train]\nsteps = 1\n");
+            parse(&text, "job.toml", dir.path())
+        };
+        let error = read("").expect_err("too many").to_string();
+        let says =
+            format!("`model.context` is {positions}; allowed: a whole number from 1 to 65536; context = N beside");
+        assert!(error.starts_with("job.toml:2: `model.hf` is \"m\": ") && error.contains(&says), "{error}");
+        assert_eq!(read("context = 512\n").expect("fewer").model.context(), 512);
+        let error = read("context = 70000\n").expect_err("too many").to_string();
+        assert!(error.contains("`model.context` is 70000; allowed: a whole number from 1 to 65536"), "{error}");
+    }
+}
+
 #[test]
 fn what_conflicts_with_files_is_refused_with_its_line() {
     let typed = "kind = \"gpt2\"\nheads = 4\nwidth = 32\n";

@@ -71,7 +71,8 @@ fn model_of(init: &InitSpec) -> Result<ModelSpec, String> {
 fn beside(raw: &RawModel<'_>, there: ModelSpec) -> Result<ModelSpec, ConfigError> {
     let mut model = there;
     if let Some(context) = &raw.context {
-        let most = model.most_context().map_or(*crate::limits::CONTEXT.end(), u64::from);
+        let most = *crate::limits::CONTEXT.end();
+        let most = model.most_context().map_or(most, |there| most.min(u64::from(there)));
         if !(1..=most).contains(&context.value) {
             return Err(context.refuse(format!("a whole number from 1 to {most}")));
         }

@@ -66,8 +66,10 @@ fn every_key_of_a_llama_is_read() {
 #[test]
 fn inner_is_two_thirds_of_four_widths_in_whole_256s() {
     for (width, inner) in [(32, 256), (384, 1024), (768, 2048), (4096, 11_008), (5120, 13_824)] {
-        let text =
-            MINIMAL.replace("kind = \"gpt2\"", "kind = \"llama\"").replace("width = 32", &format!("width = {width}"));
+        let text = MINIMAL
+            .replace("kind = \"gpt2\"", "kind = \"llama\"")
+            .replace("heads = 2", "heads = 8")
+            .replace("width = 32", &format!("width = {width}"));
         assert_eq!(parse_here(&text).expect("valid file").model.inner(), inner, "{width}");
     }
 }
@@ -124,6 +126,15 @@ fn errors_of_a_llama_name_line_key_found_and_allowed() {
     let message =
         "small.toml:4: `model.heads` is 3; allowed: a number that divides model.width = 32, unless model.head_size";
     assert!(error.starts_with(message), "{error}");
+}
+
+#[test]
+fn a_head_size_that_follows_from_heads_is_held_to_its_limits() {
+    let text = MINIMAL.replace("kind = \"gpt2\"", "kind = \"llama\"").replace("heads = 2", "heads = 1");
+    let error = parse_here(&text.replace("width = 32", "width = 2048")).expect_err("2048 in a head").to_string();
+    let says =
+        "small.toml:4: `model.heads` is 1; allowed: a number that makes model.width / heads a whole number from 2";
+    assert!(error.starts_with(says), "{error}");
 }
 
 /// A key of the other family is named, not passed over.

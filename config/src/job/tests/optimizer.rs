@@ -116,6 +116,34 @@ fn what_does_not_belong_is_refused_with_its_line() {
     }
 }
 
+/// Below one as it is typed, and one as it is kept.
+#[test]
+fn shares_are_held_to_their_limits_as_they_are_kept() {
+    for (keys, key) in [
+        ("beta1 = 0.99999999\n", "beta1"),
+        ("beta2 = 0.99999999\n", "beta2"),
+        ("optimizer = \"rmsprop\"\nalpha = 0.99999999\n", "alpha"),
+        ("optimizer = \"sgd\"\nmomentum = 0.99999999\n", "momentum"),
+        ("optimizer = \"sgd\"\nmomentum = 1e-40\n", "momentum"),
+        ("optimizer = \"adafactor\"\nbeta1 = 0.99999999\n", "beta1"),
+        ("optimizer = \"adafactor\"\ndecay_rate = -1e-50\n", "decay_rate"),
+    ] {
+        let message = message(keys);
+        assert!(message.starts_with("small.toml:1") && message.contains(&format!("`train.{key}` is ")), "{message}");
+    }
+    assert_eq!(train("beta2 = 0.9999999\n").optimizer.name(), "adamw");
+}
+
+#[test]
+fn rules_of_decay_are_bounded() {
+    let rule = |pattern: &str| format!("[[train.decay]]\nparameters = \"{pattern}\"\nweight_decay = 0\n");
+    let long = message(&rule(&"*".repeat(257)));
+    assert!(long.contains("in it, of at most 256 bytes"), "{long}");
+    let many = message(&rule("*").repeat(257));
+    assert!(many.starts_with("small.toml: `train.decay` is 257 rules; allowed: at most 256 rules"), "{many}");
+    assert_eq!(train(&rule("*").repeat(256)).decay.len(), 256);
+}
+
 #[test]
 fn a_resolved_job_is_held_to_the_same() {
     type Break = fn(&mut TrainSpec);
