@@ -17,7 +17,8 @@ enum Held {
     Tokens { tokens: Vec<u32>, shown: usize },
 }
 
-/// Tokens that are kept before those whose text is not out: decoders look at no more than their neighbour.
+/// Tokens that are kept, at least, before those whose text is not out: decoders look at their neighbour, or at all bytes of a
+/// run that are tokens of their own (then more are kept, see [`kept`]).
 const CONTEXT: usize = 4;
 
 impl<'t> TextStream<'t> {
@@ -52,9 +53,9 @@ impl<'t> TextStream<'t> {
                     return Ok(String::new());
                 }
                 let new = text[*shown..].to_owned();
-                let kept = tokens.len().min(CONTEXT);
-                tokens.drain(..tokens.len() - kept);
-                *shown = tokenizer.decode(tokens)?.len();
+                let dropped;
+                (dropped, *shown) = kept(tokenizer, tokens, &text)?;
+                tokens.drain(..dropped);
                 Ok(new)
             }
         }
@@ -71,6 +72,18 @@ impl<'t> TextStream<'t> {
             }
         }
     }
+}
+
+/// How many tokens can be forgotten, and the bytes of text that those after them have: the tail of all the text. Where the
+/// cut would go through a character, the rest of it would make another text of what follows.
+fn kept(tokenizer: &Tokenizer, tokens: &[u32], text: &str) -> Result<(usize, usize), TokenizerError> {
+    for dropped in (1..=tokens.len().saturating_sub(CONTEXT)).rev() {
+        let tail = tokenizer.decode(&tokens[dropped..])?;
+        if text.ends_with(&tail) {
+            return Ok((dropped, tail.len()));
+        }
+    }
+    Ok((0, text.len()))
 }
 
 /// Takes all but an incomplete character at the end.

@@ -10,6 +10,14 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
+/// Text and tokens of a `tokenizer.json` whose bytes are tokens where it has no others.
+#[derive(Deserialize)]
+struct Fallback {
+    text: String,
+    hf: Vec<u32>,
+    decoded: String,
+}
+
 #[derive(Deserialize)]
 struct Vector {
     text: String,
@@ -60,6 +68,30 @@ fn text_comes_back_at_once_and_token_by_token() {
             text.push_str(&stream.finish());
             assert_eq!(text, vector.text);
         }
+    }
+}
+
+/// Characters one after the other that are several byte tokens each: a decoder looks at a whole run of them.
+#[test]
+fn runs_of_byte_tokens_come_back_character_by_character() {
+    let tokenizer = Tokenizer::open(&TokenizerSpec::Hf(golden("fallback.json"))).expect("opens");
+    let vectors: Vec<Fallback> =
+        serde_json::from_slice(&fs::read(golden("fallback_tokens.json")).expect("committed")).expect("vectors");
+    assert!(vectors.iter().any(|vector| vector.text == "你好世界🦀🦀" && vector.hf.len() == 1 + 4 * 3 + 2 * 4));
+    for vector in vectors {
+        assert_eq!(encode(&tokenizer, &vector.text), vector.hf, "{:?}", vector.text);
+        assert_eq!(tokenizer.decode(&vector.hf).expect("decodes"), vector.decoded);
+        let mut stream = tokenizer.stream();
+        let (mut text, mut changes) = (String::new(), 0);
+        for &token in &vector.hf {
+            let new = stream.push(token).expect("in the vocabulary");
+            changes += usize::from(!new.is_empty());
+            text.push_str(&new);
+            assert!(vector.decoded.starts_with(&text), "what is shown stays: {text:?} of {:?}", vector.decoded);
+        }
+        assert!(changes >= vector.text.chars().count() / 4, "{:?} came in {changes} parts", vector.text);
+        text.push_str(&stream.finish());
+        assert_eq!(text, vector.decoded);
     }
 }
 
