@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::runs::{self, Run};
+use crate::tokenizer::Cuts;
+
 mod cut;
 mod jsonl;
 mod parquet;
@@ -56,6 +59,18 @@ pub(crate) struct Reading {
     pub(crate) field: String,
     /// Between documents of a text file.
     pub(crate) split_on: Option<String>,
+    /// Of the tokenizer that the documents are for.
+    pub(crate) cuts: Cuts,
+}
+
+impl Reading {
+    /// Where in a document and why its tokenizer cannot take it, if so.
+    fn refuses(&self, text: &str) -> Option<(usize, String)> {
+        match self.cuts {
+            Cuts::Anywhere => None,
+            Cuts::LineStarts | Cuts::Nowhere => Run::default().over(text).map(|at| (at, runs::too_long())),
+        }
+    }
 }
 
 /// A run of a file: bytes, or row groups of a table.
@@ -167,9 +182,9 @@ pub(crate) fn each<E>(
     take: &mut Take<'_, E>,
 ) -> Result<(), Stop<E>> {
     match form {
-        Form::Text => text::each(path, span, reading.split_on.as_deref(), take),
-        Form::Jsonl => jsonl::each(path, span, &reading.field, take),
-        Form::Parquet => parquet::each(path, span, &reading.field, take),
+        Form::Text => text::each(path, span, reading, take),
+        Form::Jsonl => jsonl::each(path, span, reading, take),
+        Form::Parquet => parquet::each(path, span, reading, take),
     }
 }
 

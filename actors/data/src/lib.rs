@@ -16,6 +16,7 @@ pub mod shard;
 pub mod tokenizer;
 
 mod durable;
+mod runs;
 
 pub use manifest::Manifest;
 pub use prepare::prepare;

@@ -151,7 +151,7 @@ fn prepare_in_units(request: &Request, unit_bytes: u64, watch: &dyn Watch) -> Re
     let asked = Asked::of(request)?;
     let place = Place::take(&request.out)?;
     let stop = AtomicBool::new(false);
-    let sources = sources::read(request, watch, &stop)?;
+    let sources = sources::read(&asked, watch, &stop)?;
     let plan = units::plan(&asked, sources, unit_bytes)?;
     match place.standing(&plan.request)? {
         Standing::Done(manifest) => {
@@ -203,7 +203,8 @@ impl<'r> Asked<'r> {
         match request.validation {
             Validation::Share(share) if !(0.0..=0.5).contains(&share) => Err(PrepareError::Share { found: share }),
             Validation::Share(_) | Validation::Inputs(_) => {
-                let reading = Reading { field: request.field.clone(), split_on: request.split_on.clone() };
+                let cuts = tokenizer.cuts();
+                let reading = Reading { field: request.field.clone(), split_on: request.split_on.clone(), cuts };
                 Ok(Self { request, tokenizer, separate, reading })
             }
         }

@@ -1,6 +1,6 @@
 //! Text to tokens and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,8 @@ use shoal_config::spec::TokenizerSpec;
 use shoal_plan::ids::Digest;
 use shoal_plan::job::{TokenizerFacts, TokenizerKind};
 use tiktoken_rs::CoreBPE;
+
+use crate::runs::{self, Run};
 
 mod stream;
 
@@ -219,16 +221,22 @@ impl Tokenizer {
     /// Appends the tokens of a text.
     ///
     /// # Errors
-    /// A `tokenizer.json` may have no token for something and none for the unknown.
+    /// The text has a run of characters that is too long to be split, unless tokens are bytes. A `tokenizer.json` may have no
+    /// token for something and none for the unknown.
     pub fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
+        let cannot = |found: String| TokenizerError::Encode { kind: self.facts.kind, found };
+        let splits = || Run::default().over(text).map_or(Ok(()), |_| Err(cannot(runs::too_long())));
         match &self.machine {
             Machine::Bytes => out.extend(text.bytes().map(u32::from)),
-            Machine::Bpe(bpe) => out.extend(bpe.encode_ordinary(text)),
+            Machine::Bpe(bpe) => {
+                splits()?;
+                // No special token is allowed, so this is `encode_ordinary`, which panics where this gives an error.
+                let (tokens, _) = bpe.encode(text, &HashSet::new()).map_err(|error| cannot(error.to_string()))?;
+                out.extend(tokens);
+            }
             Machine::Hf { tokenizer, .. } => {
-                let kind = self.facts.kind;
-                let encoding = tokenizer
-                    .encode_fast(text, false)
-                    .map_err(|error| TokenizerError::Encode { kind, found: error.to_string() })?;
+                splits()?;
+                let encoding = tokenizer.encode_fast(text, false).map_err(|error| cannot(error.to_string()))?;
                 out.extend_from_slice(encoding.get_ids());
             }
         }

@@ -7,10 +7,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{BadDocument, Piece, Place, Span, Stop, Take, bytes_of, line_of};
+use super::{BadDocument, Piece, Place, Reading, Span, Stop, Take, bytes_of, line_of};
 
 /// The documents of a span of whole lines. Empty lines are none, and are no mistake.
-pub(super) fn each<E>(path: &Path, span: &Span, field: &str, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
     let bytes = bytes_of(path, span)?;
     // Counted only if something is wrong.
     let mut first_line = None;
@@ -18,7 +18,11 @@ pub(super) fn each<E>(path: &Path, span: &Span, field: &str, take: &mut Take<'_,
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match text_of(line, field) {
+        let found = text_of(line, &reading.field).and_then(|text| match reading.refuses(&text) {
+            None => Ok(text),
+            Some((_, what)) => Err(what),
+        });
+        match found {
             Ok(text) => take(Ok(Piece { text: &text, begins: true, ends: true })),
             Err(what) => {
                 let first = match first_line {

@@ -8,7 +8,7 @@ use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::{BadDocument, Piece, Place, SourceError, Span, Stop, Take};
+use super::{BadDocument, Piece, Place, Reading, SourceError, Span, Stop, Take};
 
 /// Rows read at a time.
 const ROWS: usize = 256;
@@ -21,7 +21,8 @@ pub(crate) fn row_groups(path: &Path, column: &str) -> Result<Vec<u64>, SourceEr
 }
 
 /// The documents of a span of row groups.
-pub(super) fn each<E>(path: &Path, span: &Span, column: &str, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
+    let column = &reading.field;
     let wrong =
         |error: parquet::errors::ParquetError| SourceError::Parquet { path: path.to_owned(), found: error.to_string() };
     let table = Table::open(path, column)?;
@@ -47,7 +48,10 @@ pub(super) fn each<E>(path: &Path, span: &Span, column: &str, take: &mut Take<'_
                 let text = if there { values.next().map(|value| std::str::from_utf8(value.data())) } else { None };
                 let bad = |what: String| BadDocument { path: path.to_owned(), place: Place::Row(row), what };
                 take(match text {
-                    Some(Ok(text)) => Ok(Piece { text, begins: true, ends: true }),
+                    Some(Ok(text)) => match reading.refuses(text) {
+                        None => Ok(Piece { text, begins: true, ends: true }),
+                        Some((_, what)) => Err(bad(what)),
+                    },
                     Some(Err(_)) => Err(bad("it is not UTF-8".to_owned())),
                     None => Err(bad(format!("column \"{column}\" is null"))),
                 })

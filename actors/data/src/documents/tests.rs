@@ -3,12 +3,12 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tokenizer::Cuts;
+use crate::runs;
 
 /// Documents of a file, `Err` for what is none, through spans of about `size` bytes.
 fn documents(path: &Path, form: Form, field: &str, split_on: Option<&str>, size: u64) -> Vec<Result<String, String>> {
     let bytes = fs::metadata(path).expect("there").len();
-    let reading = Reading { field: field.to_owned(), split_on: split_on.map(str::to_owned) };
+    let reading = Reading { field: field.to_owned(), split_on: split_on.map(str::to_owned), cuts: Cuts::Nowhere };
     let runs = match form {
         Form::Parquet => (0..row_groups(path, field).expect("a table").len() as u64).map(|g| (g, g + 1)).collect(),
         Form::Text | Form::Jsonl => cuts(path, (form, bytes), split_on, Cuts::Anywhere, size).expect("cut"),
@@ -119,4 +119,18 @@ fn tables_of_every_codec_give_their_rows() {
     }
     let (_dir, path) = file("a.parquet", b"PAR1 but not really PAR1");
     assert!(row_groups(&path, "text").expect_err("no table").to_string().contains("no Parquet file"));
+}
+
+#[test]
+fn runs_that_no_tokenizer_splits_are_no_documents_and_named() {
+    let long = " ".repeat(runs::MOST + 1);
+    let (_dir, path) = file("a.jsonl", format!("{{\"text\": \"a\"}}\n{{\"text\": \"a{long}b\"}}\n").as_bytes());
+    let found = documents(&path, Form::Jsonl, "text", None, 10);
+    assert_eq!((found.len(), found[0].as_deref()), (2, Ok("a")));
+    let bad = found[1].as_ref().expect_err("too long");
+    assert!(bad.starts_with(&format!("{}:2: it has a run of more than 400000", path.display())), "{bad}");
+    let (_dir, path) = file("a.txt", format!("a--b\nc\n{long}--d").as_bytes());
+    let found = documents(&path, Form::Text, "", Some("--"), 10);
+    assert_eq!((found.len(), found[0].as_deref(), found[2].as_deref()), (3, Ok("a"), Ok("d")));
+    assert!(found[1].as_ref().expect_err("too long").starts_with(&format!("{}:3: it has a run", path.display())));
 }

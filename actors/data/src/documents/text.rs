@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{BadDocument, Piece, Place, Span, Stop, Take, bytes_of, line_of};
+use super::{BadDocument, Piece, Place, Reading, Span, Stop, Take, bytes_of, line_of};
 
 /// The documents of a span; without a separator the file is one, and a span may hold a part of it.
-pub(super) fn each<E>(path: &Path, span: &Span, split_on: Option<&str>, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
+pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
     let bytes = bytes_of(path, span)?;
-    let Some(separator) = split_on else {
-        // The whole file was found to be UTF-8 when its sources were read, unless somebody writes to it.
+    let Some(separator) = &reading.split_on else {
+        // The whole file was found to be a text that can be split when its sources were read, unless somebody writes to it.
         let piece = match std::str::from_utf8(&bytes) {
             Ok(text) => Ok(Piece { text, begins: span.from == 0, ends: span.last }),
             Err(error) => {
@@ -23,7 +23,13 @@ pub(super) fn each<E>(path: &Path, span: &Span, split_on: Option<&str>, take: &m
         let end = find(&bytes[at..], separator.as_bytes()).map_or(bytes.len(), |found| at + found);
         if end > at {
             let piece = match std::str::from_utf8(&bytes[at..end]) {
-                Ok(text) => Ok(Piece { text, begins: true, ends: true }),
+                Ok(text) => match reading.refuses(text) {
+                    None => Ok(Piece { text, begins: true, ends: true }),
+                    Some((byte, what)) => {
+                        let place = Place::Line(line_of(path, span.from + (at + byte) as u64)?);
+                        Err(BadDocument { path: path.to_owned(), place, what })
+                    }
+                },
                 Err(error) => {
                     let place = Place::Line(line_of(path, span.from + (at + error.valid_up_to()) as u64)?);
                     Err(not_utf8(path, place))

@@ -10,8 +10,10 @@ use std::time::SystemTime;
 use shoal_plan::ids::Digest;
 
 use super::work::on_threads;
-use super::{Phase, PrepareError, Request, Validation, Watch};
+use super::{Asked, Phase, PrepareError, Validation, Watch};
 use crate::documents::{BadDocument, Form, Place, SourceError};
+use crate::runs::{self, Run};
+use crate::tokenizer::Cuts;
 
 /// Names of what has to be unpacked first.
 const COMPRESSED: [&str; 7] = ["gz", "zst", "xz", "bz2", "zip", "tar", "tgz"];
@@ -44,12 +46,13 @@ pub(super) struct Source {
     pub(super) digest: Digest,
     /// When it was last written to.
     pub(super) modified: Option<SystemTime>,
-    /// Of a text that is one document: where it is no text.
-    pub(super) not_utf8: Option<BadDocument>,
+    /// Of a text that is one document: where it is none.
+    pub(super) bad: Option<BadDocument>,
 }
 
 /// All sources in order: those of training, then those of validation.
-pub(super) fn read(request: &Request, watch: &dyn Watch, stop: &AtomicBool) -> Result<Vec<Source>, PrepareError> {
+pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> Result<Vec<Source>, PrepareError> {
+    let request = asked.request;
     let mut found = list(&request.inputs, Use::Train)?;
     if let Validation::Inputs(inputs) = &request.validation {
         found.extend(list(inputs, Use::Validation)?);
@@ -69,20 +72,19 @@ pub(super) fn read(request: &Request, watch: &dyn Watch, stop: &AtomicBool) -> R
     on_threads(request.threads, found.len(), stop, |index| {
         let (path, part) = &found[index];
         let form = request.form.unwrap_or_else(|| Form::of(path));
-        let whole = form == Form::Text && request.split_on.is_none();
+        let check = match (form, &request.split_on) {
+            (Form::Text, None) => Check::Text(asked.tokenizer.cuts()),
+            (Form::Text, Some(_)) | (Form::Jsonl | Form::Parquet, _) => Check::Nothing,
+        };
         let modified = modified(path);
-        Ok(hash(path, whole, watch, stop).map(|(bytes, digest, bad_line)| Source {
+        Ok(hash(path, check, watch, stop).map(|(bytes, digest, bad)| Source {
             path: path.clone(),
             form,
             part: *part,
             bytes,
             digest,
             modified,
-            not_utf8: bad_line.map(|line| BadDocument {
-                path: path.clone(),
-                place: Place::Line(line),
-                what: "it is not UTF-8".to_owned(),
-            }),
+            bad: bad.map(|(line, what)| BadDocument { path: path.clone(), place: Place::Line(line), what }),
         })?)
     })
 }
@@ -140,16 +142,28 @@ pub(super) fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
-/// Length, digest and, if asked for, the first line that is not UTF-8.
+/// A line, and what is wrong with it.
+type Wrong = (u64, String);
+
+/// What is looked at while a file is hashed.
+#[derive(Clone, Copy, Debug)]
+enum Check {
+    /// Nothing: its documents are looked at one by one when they are read.
+    Nothing,
+    /// That it is a text that such a tokenizer takes.
+    Text(Cuts),
+}
+
+/// Length, digest and, if asked for, the first line that makes it no document, and why.
 fn hash(
     path: &Path,
-    utf8: bool,
+    check: Check,
     watch: &dyn Watch,
     stop: &AtomicBool,
-) -> Result<(u64, Digest, Option<u64>), SourceError> {
+) -> Result<(u64, Digest, Option<Wrong>), SourceError> {
     let mut file = File::open(path).map_err(SourceError::read(path))?;
     let mut hasher = blake3::Hasher::new();
-    let (mut bytes, mut line, mut bad) = (0, 1, None);
+    let (mut bytes, mut text) = (0, Text::new(check));
     let mut buffer = vec![0; 1 << 20];
     // Bytes at the beginning of the buffer that begin a character.
     let mut open = 0;
@@ -158,22 +172,48 @@ fn hash(
         hasher.update(&buffer[open..open + count]);
         bytes += count as u64;
         watch.advance(count as u64);
-        if utf8 && bad.is_none() {
-            let there = &buffer[..open + count];
-            let lines = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            match std::str::from_utf8(there) {
-                Ok(_) => (line, open) = (line + lines(there), 0),
-                Err(error) if error.error_len().is_none() && count > 0 => {
-                    let good = error.valid_up_to();
-                    (line, open) = (line + lines(&there[..good]), there.len() - good);
-                    buffer.copy_within(good..good + open, 0);
-                }
-                Err(error) => (bad, open) = (Some(line + lines(&there[..error.valid_up_to()])), 0),
-            }
-        }
+        let taken = text.take(&buffer[..open + count], count == 0);
+        buffer.copy_within(taken..open + count, 0);
+        open = open + count - taken;
         if count == 0 {
             break;
         }
     }
-    Ok((bytes, Digest(*hasher.finalize().as_bytes()), bad))
+    Ok((bytes, Digest(*hasher.finalize().as_bytes()), text.bad))
+}
+
+/// A text that is looked at from its beginning on.
+struct Text {
+    check: Check,
+    run: Run,
+    line: u64,
+    bad: Option<Wrong>,
+}
+
+impl Text {
+    fn new(check: Check) -> Self {
+        Self { check, run: Run::default(), line: 1, bad: None }
+    }
+
+    /// Takes bytes, all but the beginning of a character at their end; how many.
+    fn take(&mut self, bytes: &[u8], last: bool) -> usize {
+        let (Check::Text(cuts), None) = (self.check, &self.bad) else { return bytes.len() };
+        let (good, wrong) = match std::str::from_utf8(bytes) {
+            Ok(_) => (bytes.len(), false),
+            Err(error) => (error.valid_up_to(), error.error_len().is_some() || last),
+        };
+        let text = std::str::from_utf8(&bytes[..good]).expect("PR-8 (it was found to be text up to here)");
+        let long = match cuts {
+            Cuts::Anywhere => None,
+            Cuts::LineStarts | Cuts::Nowhere => self.run.over(text),
+        };
+        let lines = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.bad = match long {
+            Some(at) => Some((self.line + lines(&bytes[..at]), runs::too_long())),
+            None if wrong => Some((self.line + lines(&bytes[..good]), "it is not UTF-8".to_owned())),
+            None => None,
+        };
+        self.line += lines(&bytes[..good]);
+        if self.bad.is_some() { bytes.len() } else { good }
+    }
 }

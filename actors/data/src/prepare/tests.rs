@@ -220,6 +220,11 @@ fn what_is_no_document_is_named_or_left_out_and_counted() {
     fs::write(dir.path().join("in/0.txt"), b"one line\nand \xff another").expect("written");
     let error = prepare(&request(dir.path(), "worse"), &Fuse::never()).expect_err("refused").to_string();
     assert!(error.contains("0.txt:2: it is not UTF-8"), "{error}");
+    // As one document, whatever the units that it is cut into.
+    let long = format!("one line\n{}\n", " ".repeat(1_100_000));
+    fs::write(dir.path().join("in/0.txt"), long + &"Lines\nfollow\n".repeat(1000)).expect("written");
+    let error = prepare(&request(dir.path(), "long"), &Fuse::never()).expect_err("refused").to_string();
+    assert!(error.contains("0.txt:2: it has a run of more than 400000 characters"), "{error}");
     let skipping = Request { skip_bad: true, ..request(dir.path(), "skipped") };
     let manifest = run(&skipping).manifest;
     assert_eq!((manifest.documents, manifest.skipped), (202, 3));

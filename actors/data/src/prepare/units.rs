@@ -27,7 +27,7 @@ pub(super) struct Plan {
 
 /// Cuts the sources into units of about `unit_bytes`.
 pub(super) fn plan(asked: &Asked<'_>, sources: Vec<Source>, unit_bytes: u64) -> Result<Plan, PrepareError> {
-    if let Some(bad) = sources.iter().find_map(|source| source.not_utf8.clone()).filter(|_| !asked.request.skip_bad) {
+    if let Some(bad) = sources.iter().find_map(|source| source.bad.clone()).filter(|_| !asked.request.skip_bad) {
         return Err(PrepareError::Bad(bad));
     }
     let mut units: Vec<Unit> = Vec::new();

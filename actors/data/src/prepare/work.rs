@@ -107,7 +107,7 @@ fn make(
     let mut tokens = Vec::new();
     for span in &unit.spans {
         let source = &plan.sources[span.source];
-        if let Some(bad) = &source.not_utf8 {
+        if let Some(bad) = &source.bad {
             // The document is left out as a whole, and counted where it ends.
             if span.last {
                 skip(asked, bad.clone(), &mut count, watch)?;

@@ -174,3 +174,24 @@ fn cuts_do_not_show() {
     });
     assert!(cut_somewhere.get() > 50, "the texts were cut {} times", cut_somewhere.get());
 }
+
+/// The longest runs are split right, and longer ones are an error: no panic, no other words.
+#[test]
+fn long_runs_are_split_or_refused() {
+    let [bytes, others @ ..] = &all()[..] else { panic!("four") };
+    for tokenizer in others {
+        let kind = tokenizer.facts().kind;
+        let spaces = " ".repeat(runs::MOST);
+        let expected = [encode(tokenizer, &spaces[1..]), encode(tokenizer, " x")].concat();
+        assert!(encode(tokenizer, &format!("{spaces}x")) == expected, "{kind}");
+        for run in ["A", "a", "\n", "-", "\u{301}"].map(|one| one.repeat(runs::MOST - 3)) {
+            let tokens = encode(tokenizer, &format!(".{run}.x"));
+            assert!(tokenizer.decode(&tokens).expect("decodes") == format!(".{run}.x"), "{kind}");
+        }
+        for long in [" ", "A"].map(|one| one.repeat(1_100_000)) {
+            let error = tokenizer.encode(&format!("{long}."), &mut Vec::new()).expect_err("refused").to_string();
+            assert!(error.contains("a run of more than 400000 characters"), "{kind}: {error}");
+        }
+    }
+    assert_eq!(encode(bytes, &" ".repeat(1_100_000)).len(), 1_100_000);
+}
