@@ -217,28 +217,12 @@ impl Client {
         self.get(&format!("jobs/{job}/report"), QUICK)
     }
 
-    /// Makes a stage panic.
+    /// Makes a fault on purpose: `panic-stage`, `hang-stage` or `poison-stage`.
     ///
     /// # Errors
     /// As [`Self::nodes`].
-    pub fn panic_stage(&self, job: &str, node: String) -> Result<(), Failure> {
-        self.post(&format!("jobs/{job}/chaos/panic-stage"), &OnNode { node }, QUICK)
-    }
-
-    /// Makes a compute device hang.
-    ///
-    /// # Errors
-    /// As [`Self::nodes`].
-    pub fn hang_stage(&self, job: &str, node: String) -> Result<(), Failure> {
-        self.post(&format!("jobs/{job}/chaos/hang-stage"), &OnNode { node }, QUICK)
-    }
-
-    /// Makes a gradient infinite.
-    ///
-    /// # Errors
-    /// As [`Self::nodes`].
-    pub fn poison_stage(&self, job: &str, node: String) -> Result<(), Failure> {
-        self.post(&format!("jobs/{job}/chaos/poison-stage"), &OnNode { node }, QUICK)
+    pub fn chaos(&self, job: &str, fault: &str, node: String) -> Result<(), Failure> {
+        self.post(&format!("jobs/{job}/chaos/{fault}"), &OnNode { node }, QUICK)
     }
 
     /// A stream of bytes; each read has a deadline.

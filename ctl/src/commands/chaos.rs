@@ -30,17 +30,17 @@ pub(super) fn run(context: &Context, args: Chaos) -> Result<Verdict, Failure> {
     match args {
         Chaos::PanicStage { job, node } => {
             let node = node.map_or_else(|| first_ready(context), Ok)?;
-            context.client.panic_stage(&job, node.clone())?;
+            context.client.chaos(&job, "panic-stage", node.clone())?;
             context.format.print(&Panicked { job, node })?;
         }
         Chaos::HangStage { job, node } => {
             let node = node.map_or_else(|| first_ready(context), Ok)?;
-            context.client.hang_stage(&job, node.clone())?;
+            context.client.chaos(&job, "hang-stage", node.clone())?;
             context.format.print(&Hung { job, node })?;
         }
         Chaos::PoisonStage { job, node } => {
             let node = node.map_or_else(|| first_ready(context), Ok)?;
-            context.client.poison_stage(&job, node.clone())?;
+            context.client.chaos(&job, "poison-stage", node.clone())?;
             context.format.print(&Poisoned { job, node })?;
         }
     }
