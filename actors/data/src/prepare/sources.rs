@@ -53,9 +53,11 @@ pub(super) struct Source {
 /// All sources in order: those of training, then those of validation.
 pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> Result<Vec<Source>, PrepareError> {
     let request = asked.request;
-    let mut found = list(&request.inputs, Use::Train)?;
+    // What is being made is nobody's input, also where it lies below one.
+    let ours = fs::canonicalize(&request.out).ok();
+    let mut found = list(&request.inputs, Use::Train, ours.as_deref())?;
     if let Validation::Inputs(inputs) = &request.validation {
-        found.extend(list(inputs, Use::Validation)?);
+        found.extend(list(inputs, Use::Validation, ours.as_deref())?);
     }
     let mut seen = BTreeSet::new();
     let mut total = 0;
@@ -89,25 +91,27 @@ pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> R
     })
 }
 
-/// Regular files, in the order of the inputs, those of a directory or pattern by name.
-fn list(inputs: &[String], part: Use) -> Result<Vec<(PathBuf, Use)>, PrepareError> {
+/// Regular files, in the order of the inputs, those of a directory or pattern by name, but none of ours.
+fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBuf, Use)>, PrepareError> {
     let mut found = Vec::new();
     for input in inputs {
         let none = || PrepareError::NoInput { input: input.clone() };
-        let before = found.len();
+        let mut here = Vec::new();
         if Path::new(input).exists() {
-            walk(Path::new(input), &mut found)?;
+            walk(Path::new(input), &mut here)?;
         } else {
             let paths = glob::glob(input).map_err(|_| none())?;
             let mut paths: Vec<PathBuf> = paths.filter_map(Result::ok).collect();
             paths.sort();
             for path in paths {
-                walk(&path, &mut found)?;
+                walk(&path, &mut here)?;
             }
         }
-        if found.len() == before {
+        here.retain(|path| ours.is_none_or(|ours| fs::canonicalize(path).is_ok_and(|path| !path.starts_with(ours))));
+        if here.is_empty() {
             return Err(none());
         }
+        found.extend(here);
     }
     Ok(found.into_iter().map(|path| (path, part)).collect())
 }

@@ -177,6 +177,34 @@ fn neither_threads_nor_interruptions_show() {
     assert_eq!(files(&broken.out), want);
 }
 
+/// The natural thing to type: shards below what they are made of.
+#[test]
+fn what_is_made_is_no_input_of_itself() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    sources(dir.path());
+    let of = |out| Request { tokenizer: TokenizerSpec::Bytes, threads: 1, ..request(dir.path(), out) };
+    let want = {
+        run(&of("beside"));
+        files(&dir.path().join("beside"))
+    };
+    let within = of("in/deep/shards");
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    // Until there are shards, and the run ends in the middle.
+    for fuse in 0.. {
+        let fuse = Fuse(AtomicI64::new(fuse));
+        let ended = catch_unwind(AssertUnwindSafe(|| prepare_in_units(&within, 1000, &fuse)));
+        if ended.is_ok() || within.out.join("train_000000.bin").exists() {
+            assert!(ended.is_err() && !within.out.join("manifest.json").exists(), "it ended too late");
+            break;
+        }
+    }
+    std::panic::set_hook(hook);
+    assert!(!run(&within).already);
+    assert_eq!(files(&within.out), want);
+    assert!(run(&within).already);
+}
+
 #[test]
 fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("temp dir");
