@@ -73,10 +73,15 @@ pub enum PrepareError {
     #[error("{0}; mend it, or leave such documents out with --skip-bad")]
     Bad(BadDocument),
     /// Written to while it was read.
-    #[error("{path} was changed while it was read; let nobody write to the inputs, and run the same command again")]
+    #[error(
+        "{path} was changed while it was read; let nobody write to the inputs. If the change is wanted, remove {out} and run the \
+         same command again; if not, put the file back and run it: what is done is kept"
+    )]
     Changed {
         /// Which source.
         path: PathBuf,
+        /// The directory.
+        out: PathBuf,
     },
     /// A directory of something else.
     #[error("{out} is not empty and holds no unfinished preparation; give --out a new directory")]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use shoal_plan::ids::Digest;
 
@@ -44,10 +44,36 @@ pub(super) struct Source {
     pub(super) part: Use,
     pub(super) bytes: u64,
     pub(super) digest: Digest,
-    /// When it was last written to.
-    pub(super) modified: Option<SystemTime>,
+    /// Of before it was read.
+    stamp: Stamp,
     /// Of a text that is one document: where it is none.
     pub(super) bad: Option<BadDocument>,
+}
+
+impl Source {
+    /// Holds the file against what it was before it was read: what was read in between is what was hashed.
+    pub(super) fn check(&self, out: &Path) -> Result<(), PrepareError> {
+        if Stamp::of(&self.path)? == self.stamp {
+            return Ok(());
+        }
+        Err(PrepareError::Changed { path: self.path.clone(), out: out.to_owned() })
+    }
+}
+
+/// What the system says of a file: another one has another, and so has this one when it was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    bytes: u64,
+    file: (u64, u64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Result<Self, SourceError> {
+        let meta = fs::metadata(path).map_err(SourceError::read(path))?;
+        let modified = (meta.mtime(), meta.mtime_nsec());
+        Ok(Self { modified, bytes: meta.len(), file: (meta.dev(), meta.ino()) })
+    }
 }
 
 /// All sources in order: those of training, then those of validation.
@@ -78,14 +104,14 @@ pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> R
             (Form::Text, None) => Check::Text(asked.tokenizer.cuts()),
             (Form::Text, Some(_)) | (Form::Jsonl | Form::Parquet, _) => Check::Nothing,
         };
-        let modified = modified(path);
+        let stamp = Stamp::of(path)?;
         Ok(hash(path, check, watch, stop).map(|(bytes, digest, bad)| Source {
             path: path.clone(),
             form,
             part: *part,
             bytes,
             digest,
-            modified,
+            stamp,
             bad: bad.map(|(line, what)| BadDocument { path: path.clone(), place: Place::Line(line), what }),
         })?)
     })
@@ -139,11 +165,6 @@ fn walk(path: &Path, out: &mut Vec<PathBuf>) -> Result<(), SourceError> {
         }
     }
     Ok(())
-}
-
-/// When a file was last written to, if the system says.
-pub(super) fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
 /// A line, and what is wrong with it.

@@ -205,6 +205,47 @@ fn what_is_made_is_no_input_of_itself() {
     assert!(run(&within).already);
 }
 
+/// Writes to a source as soon as a unit is done, and so that the time tells.
+struct Scribe(PathBuf);
+
+impl Scribe {
+    fn write(&self, text: &str, seconds: u64) {
+        fs::write(&self.0, text).expect("written");
+        let file = fs::File::options().write(true).open(&self.0).expect("there");
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).expect("set");
+    }
+}
+
+impl Watch for Scribe {
+    fn phase(&self, phase: Phase, _: u64) {
+        if phase == Phase::Tokenizing {
+            let text = fs::read_to_string(&self.0).expect("there");
+            self.write(&text.replace("longer", "LONGER"), 2);
+        }
+    }
+
+    fn advance(&self, _: u64) {}
+
+    fn skipped(&self, _: &BadDocument) {}
+}
+
+#[test]
+fn units_of_a_source_that_was_changed_are_not_kept() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    sources(dir.path());
+    let of = |out| Request { tokenizer: TokenizerSpec::Bytes, threads: 1, ..request(dir.path(), out) };
+    run(&of("undisturbed"));
+    let scribe = Scribe(dir.path().join("in/a.txt"));
+    let text = fs::read_to_string(&scribe.0).expect("there");
+    scribe.write(&text, 1);
+    let changed = of("changed");
+    let error = prepare_in_units(&changed, 1000, &scribe).expect_err("changed").to_string();
+    assert!(error.contains("a.txt was changed while it was read") && error.contains("remove "), "{error}");
+    scribe.write(&text, 3);
+    run(&changed);
+    assert_eq!(files(&changed.out), files(&dir.path().join("undisturbed")));
+}
+
 #[test]
 fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("temp dir");
@@ -297,4 +338,17 @@ fn requests_that_make_no_sense_are_refused_before_anything_is_written() {
         assert!(!dir.path().join("out/manifest.json").exists());
         let _ = fs::remove_dir_all(dir.path().join("out"));
     }
+}
+
+#[test]
+fn what_another_version_began_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    sources(dir.path());
+    let request = Request { tokenizer: TokenizerSpec::Bytes, ..request(dir.path(), "out") };
+    let asked = Asked::of(&request).expect("makes sense");
+    let sources = sources::read(&asked, &Fuse::never(), &AtomicBool::new(false)).expect("read");
+    let older = units::digest(units::VERSION - 1, &asked, &sources, 1000);
+    Place::take(&request.out).expect("taken").begin(&older).expect("begun");
+    let error = prepare_in_units(&request, 1000, &Fuse::never()).expect_err("another version's").to_string();
+    assert!(error.contains("an unfinished preparation"), "{error}");
 }

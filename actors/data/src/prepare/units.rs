@@ -7,6 +7,10 @@ use super::{Asked, PrepareError, Validation};
 use crate::documents::{Form, Span, cuts, row_groups};
 use crate::manifest;
 
+/// Of the way from a request to shards. To be raised with whatever gives a request other tokens, units or shards: rules by which
+/// files are cut, versions of the crates that make tokens. An unfinished preparation of another version is not gone on with.
+pub(super) const VERSION: u32 = 1;
+
 /// Spans of one or more sources, whose tokens follow one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
@@ -56,7 +60,7 @@ pub(super) fn plan(asked: &Asked<'_>, sources: Vec<Source>, unit_bytes: u64) -> 
             }
         }
     }
-    let request = digest(asked, &sources, unit_bytes);
+    let request = digest(VERSION, asked, &sources, unit_bytes);
     Ok(Plan { sources, units, request })
 }
 
@@ -89,7 +93,7 @@ pub(super) fn entries(sources: &[Source]) -> Vec<manifest::Source> {
 }
 
 /// The size of units decides which files an unfinished preparation has, so it is part of the request.
-fn digest(asked: &Asked<'_>, sources: &[Source], unit_bytes: u64) -> Digest {
-    let said = (asked.tokenizer.facts(), options(asked), entries(sources), unit_bytes);
+pub(super) fn digest(version: u32, asked: &Asked<'_>, sources: &[Source], unit_bytes: u64) -> Digest {
+    let said = (version, asked.tokenizer.facts(), options(asked), entries(sources), unit_bytes);
     Digest::of(&serde_json::to_vec(&said).expect("PR-5 (a request is plain data)"))
 }

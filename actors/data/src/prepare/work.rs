@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::place::{Count, Place};
-use super::sources::modified;
 use super::units::{Plan, Unit};
 use super::{Asked, Phase, PrepareError, Separate, Watch};
 use crate::documents::{BadDocument, Piece, Stop, each};
@@ -70,7 +69,10 @@ pub(super) fn tokenize(
             let mut made = Ok(Count::default());
             let aside = place.aside(&format!("unit_{index:06}.part"));
             let written = durable::write(&aside, &path, |file| {
-                made = make(asked, plan, unit, width, watch, file);
+                // Without a name unless its bytes are those that were hashed: a name is good for every later run.
+                made = make(asked, plan, unit, width, watch, file).and_then(|count| {
+                    unit.spans.iter().try_for_each(|span| plan.sources[span.source].check(place.out())).map(|()| count)
+                });
                 match &made {
                     Ok(_) => Ok(()),
                     Err(_) => Err(io::ErrorKind::Other.into()),
@@ -83,11 +85,8 @@ pub(super) fn tokenize(
         watch.advance(unit.bytes);
         Ok(count)
     })?;
-    for source in &plan.sources {
-        if source.modified != modified(&source.path) {
-            return Err(PrepareError::Changed { path: source.path.clone() });
-        }
-    }
+    // Where units begin and end was read too.
+    plan.sources.iter().try_for_each(|source| source.check(place.out()))?;
     place.count(&counts)?;
     Ok((counts, before.into_inner() as u64))
 }
