@@ -20,6 +20,7 @@ pub mod units;
 mod value;
 
 pub use error::ConfigError;
+pub use limits::VOCAB;
 pub use node::NodeSpec;
 pub use presets::preset;
 pub use spec::JobSpec;

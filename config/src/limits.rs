@@ -8,7 +8,8 @@ pub(crate) const WIDTH: RangeInclusive<u64> = 16..=65_536;
 /// `width` is a multiple of this.
 pub(crate) const WIDTH_UNIT: u32 = 16;
 pub(crate) const CONTEXT: RangeInclusive<u64> = 1..=65_536;
-pub(crate) const VOCAB: RangeInclusive<u64> = 2..=1 << 20;
+/// Tokens of a model's vocabulary.
+pub const VOCAB: RangeInclusive<u64> = 2..=1 << 20;
 /// Text has at least this many distinct tokens: a byte each.
 pub(crate) const TEXT_VOCAB: RangeInclusive<u64> = 256..=1 << 20;
 pub(crate) const KV_HEADS: RangeInclusive<u64> = HEADS;

@@ -17,6 +17,7 @@ pub mod tokenizer;
 
 mod durable;
 mod runs;
+mod small;
 
 pub use manifest::Manifest;
 pub use prepare::prepare;

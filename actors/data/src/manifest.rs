@@ -1,6 +1,5 @@
 //! What a directory of token shards says of itself.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,8 @@ use shoal_plan::ids::Digest;
 use shoal_plan::job::{TokenizerFacts, TokenizerKind};
 
 use crate::shard::{self, Width};
+use crate::small::{self, Unread};
+use crate::tokenizer::MOST_VOCAB;
 
 /// Its name in the directory.
 pub const FILE: &str = "manifest.json";
@@ -145,8 +146,11 @@ impl Manifest {
     /// It cannot be read, or is not of this form.
     pub fn read(path: &Path) -> Result<(Self, PathBuf), ManifestError> {
         let path = &if path.is_dir() { path.join(FILE) } else { path.to_owned() };
-        let bytes = fs::read(path).map_err(|source| ManifestError::Read { path: path.clone(), source })?;
         let wrong = |found: String| ManifestError::Format { path: path.clone(), found };
+        let bytes = small::read(path).map_err(|unread| match unread {
+            Unread::Read(source) => ManifestError::Read { path: path.clone(), source },
+            Unread::Other(found) => wrong(found),
+        })?;
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
         manifest.check().map_err(wrong)?;
         Ok((manifest, path.parent().unwrap_or(Path::new(".")).to_owned()))
@@ -206,7 +210,14 @@ impl Manifest {
         if digest(&self.tokenizer.blake3).is_none() {
             return Err("the tokenizer's blake3 is not 64 hexadecimal digits".to_owned());
         }
-        let width = Width::of(self.tokenizer.vocab).bytes();
+        let (vocab, end) = (self.tokenizer.vocab, self.tokenizer.end_of_text);
+        if !(1..=MOST_VOCAB).contains(&vocab) {
+            return Err(format!("a vocabulary of {vocab}; allowed: 1 to {MOST_VOCAB}"));
+        }
+        if let Some(end) = end.filter(|end| *end >= vocab) {
+            return Err(format!("end of text {end} in a vocabulary of {vocab}"));
+        }
+        let width = Width::of(vocab).bytes();
         if self.token_bytes != width {
             return Err(format!("{} bytes a token for a vocabulary of {}", self.token_bytes, self.tokenizer.vocab));
         }
@@ -233,4 +244,54 @@ impl Manifest {
 #[must_use]
 pub fn digest(hex: &str) -> Option<Digest> {
     blake3::Hash::from_hex(hex).ok().map(|hash| Digest(*hash.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::tokenizer::Tokenizer;
+
+    #[test]
+    fn what_is_no_manifest_is_named_and_not_read_into_memory() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("train.bin");
+        let big = fs::File::create(&path).expect("made");
+        big.set_len(small::MOST + 1).expect("a hole");
+        let said = |path: &Path| Manifest::read(path).expect_err("refused").to_string();
+        assert!(said(&path).contains("it has 268435457 bytes; allowed: at most 268435456"), "{}", said(&path));
+        let spec = shoal_config::spec::TokenizerSpec::Hf(path.clone());
+        let error = Tokenizer::open(&spec).expect_err("refused").to_string();
+        assert!(error.contains("it has 268435457 bytes"), "{error}");
+        let pipe = dir.path().join("pipe");
+        let user = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, user, 0).expect("a pipe");
+        assert!(said(&pipe).contains("it is not a regular file"), "{}", said(&pipe));
+        let spec = shoal_config::spec::TokenizerSpec::Hf(pipe);
+        assert!(Tokenizer::open(&spec).expect_err("refused").to_string().contains("it is not a regular file"));
+    }
+
+    #[test]
+    fn vocabularies_that_no_model_has_are_refused() {
+        let options = Options {
+            separate: "none".to_owned(),
+            field: "text".to_owned(),
+            split_on: None,
+            validation: None,
+            shard_tokens: 1,
+            skip_bad: false,
+        };
+        let facts = |vocab, end_of_text| TokenizerFacts {
+            kind: TokenizerKind::Hf,
+            digest: Digest::of(b"any"),
+            vocab,
+            end_of_text,
+        };
+        let of =
+            |vocab, end| Manifest::new(&facts(vocab, end), options.clone(), Vec::new(), &Digest::of(b"any")).check();
+        assert_eq!(of(1 << 20, Some((1 << 20) - 1)), Ok(()));
+        assert!(of((1 << 20) + 1, None).expect_err("refused").contains("allowed: 1 to 1048576"));
+        assert!(of(0, None).is_err() && of(100, Some(100)).expect_err("refused").contains("end of text 100"));
+    }
 }

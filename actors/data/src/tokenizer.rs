@@ -1,7 +1,6 @@
 //! Text to tokens and back.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use shoal_config::spec::TokenizerSpec;
@@ -10,6 +9,7 @@ use shoal_plan::job::{TokenizerFacts, TokenizerKind};
 use tiktoken_rs::CoreBPE;
 
 use crate::runs::{self, Run};
+use crate::small::{self, Unread};
 
 mod stream;
 
@@ -17,6 +17,9 @@ pub use stream::TextStream;
 
 /// What an end-of-text token may be called in a `tokenizer.json`; the first of these that is there is taken.
 const ENDS: [&str; 5] = ["<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>"];
+
+/// Tokens of a vocabulary, at most: no model has more.
+pub(crate) const MOST_VOCAB: u32 = *shoal_config::VOCAB.end() as u32;
 
 /// Why there is no tokenizer, or no tokens.
 #[derive(Debug, thiserror::Error)]
@@ -141,17 +144,22 @@ impl Tokenizer {
 
     fn hf(path: &Path) -> Result<Self, TokenizerError> {
         let path = &if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
-        let definition = fs::read(path).map_err(|source| TokenizerError::Read { path: path.clone(), source })?;
         let format = |found: String| TokenizerError::Format { path: path.clone(), found };
+        let definition = small::read(path).map_err(|unread| match unread {
+            Unread::Read(source) => TokenizerError::Read { path: path.clone(), source },
+            Unread::Other(found) => format(found),
+        })?;
         let mut tokenizer =
             tokenizers::Tokenizer::from_bytes(&definition).map_err(|error| format(error.to_string()))?;
         tokenizer.with_truncation(None).map_err(|error| format(error.to_string()))?;
         tokenizer.with_padding(None);
         tokenizer.set_encode_special_tokens(true);
-        let vocab = tokenizer.get_vocab(true).into_values().max().map_or(0, |last| last + 1);
-        if vocab == 0 {
-            return Err(format("it has no tokens".to_owned()));
+        let last =
+            tokenizer.get_vocab(true).into_values().max().ok_or_else(|| format("it has no tokens".to_owned()))?;
+        if last >= MOST_VOCAB {
+            return Err(format(format!("its last token is {last}; allowed: below {MOST_VOCAB}")));
         }
+        let vocab = last + 1;
         let facts = TokenizerFacts {
             kind: TokenizerKind::Hf,
             digest: Digest::of(&definition),

@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -194,4 +195,23 @@ fn long_runs_are_split_or_refused() {
         }
     }
     assert_eq!(encode(bytes, &" ".repeat(1_100_000)).len(), 1_100_000);
+}
+
+#[test]
+fn vocabularies_that_no_model_has_are_refused() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path().join("tokenizer.json");
+    for (last, allowed) in [(1_048_575_u32, true), (1_048_576, false), (u32::MAX, false)] {
+        let json = format!(
+            r#"{{"added_tokens":[],"model":{{"type":"WordLevel","vocab":{{"a":0,"b":{last}}},"unk_token":"a"}}}}"#
+        );
+        fs::write(&path, json).expect("written");
+        match Tokenizer::open(&TokenizerSpec::Hf(path.clone())) {
+            Ok(tokenizer) => assert!(allowed && tokenizer.vocab() == last + 1, "{last}"),
+            Err(error) => assert!(
+                !allowed && error.to_string().contains(&format!("its last token is {last}; allowed: below 1048576")),
+                "{error}"
+            ),
+        }
+    }
 }
