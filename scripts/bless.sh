@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the golden bytes of the wire and the journal anew. Look at the difference before you commit it: a changed line is a
-# changed protocol, and needs a new VERSION once one has been released.
+# changed protocol. Refuses while its VERSION is the one that the kept bytes have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

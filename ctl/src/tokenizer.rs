@@ -66,7 +66,13 @@ mod tests {
             let spec = TokenizerSpec::named(kind.word());
             Tokenizer::open(&spec).expect("built in").facts()
         });
-        let data = DataFacts { digest: Digest::default(), train_tokens: 1, validation_tokens: 0, tokenizer };
+        let data = DataFacts {
+            digest: Digest::default(),
+            train_tokens: 1,
+            validation_digest: Digest::default(),
+            validation_tokens: 0,
+            tokenizer,
+        };
         Job { spec: shoal_config::preset("tiny", Path::new("/no/such/place")).expect("a preset"), data, weights: None }
     }
 

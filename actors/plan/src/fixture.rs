@@ -15,7 +15,13 @@ use crate::planner::{Held, make_plan};
 pub(crate) fn job() -> Job {
     let mut spec = shoal_config::preset("tiny", "data.txt".as_ref()).expect("a preset");
     spec.model.as_gpt2_mut().expect("a GPT-2").vocab = 512;
-    let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: 5000,
+        validation_digest: Digest::default(),
+        validation_tokens: 700,
+        tokenizer: None,
+    };
     Job { spec, data, weights: None }
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
-use shoal_config::spec::TrainSpec;
 
 use crate::ids::Digest;
 use crate::weights::WeightFacts;
@@ -23,11 +22,13 @@ pub struct Job {
 /// What was found in the data, read once at submission; loaders refuse files that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFacts {
-    /// blake3 of the token stream, training, then validation, each token little-endian: as u16 if the model's vocabulary
-    /// has at most 65,536 tokens, else as u32. The width of the files does not enter it.
+    /// blake3 of the training tokens, each little-endian: as u16 if the model's vocabulary has at most 65,536 tokens, else
+    /// as u32. The width of the files does not enter it.
     pub digest: Digest,
     /// Training tokens.
     pub train_tokens: u64,
+    /// The same of the validation tokens, which enter no bits.
+    pub validation_digest: Digest,
     /// Validation tokens.
     pub validation_tokens: u64,
     /// What made the tokens, as far as it is known. The tokens are what enters bits, not this.
@@ -82,20 +83,5 @@ impl TokenizerKind {
 impl fmt::Display for TokenizerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
-    }
-}
-
-impl Job {
-    /// The hash that the ledger chain starts from: everything that enters bits and nothing else. Layout, redundancy,
-    /// validation, where the data lies and when it counts as diverged do not.
-    #[must_use]
-    pub fn genesis(&self) -> Digest {
-        let spec = &self.spec;
-        let train = TrainSpec { evaluate: None, max_skips: None, ..spec.train.clone() };
-        let data = DataFacts { tokenizer: None, ..self.data };
-        let facts = (spec.seed, &spec.model, &data, train, spec.parallel.virtual_replicas);
-        // Where files lie does not enter bits, what is in them does.
-        let weights = self.weights.as_ref().map_or(String::new(), |weights| format!(" {}", weights.digest()));
-        Digest::of(format!("shoal job 1 {facts:?}{weights}").as_bytes())
     }
 }

@@ -4,7 +4,7 @@
 //! [`ids`] names things; [`blocks`], [`space`] and [`state`] give every piece of training state one address; [`lanes`] fixes the
 //! tree that sums virtual replicas; [`batch`] names the samples of a step; [`schedule`] is what a seat does in a pass;
 //! [`cost`], [`memory`], [`partition`] and [`predict`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
-//! it and [`draw`] shows it; [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records; [`decay`] says which parameters decay;
+//! it and [`draw`] shows it; [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records, and what it starts from is in `genesis`; [`decay`] says which parameters decay;
 //! [`digest`] names a whole state; [`protocol`] is what the engine and the holders of state say to each other; [`engine`]
 //! and [`holder`] are the two state machines that say it.
 
@@ -19,6 +19,7 @@ pub mod draw;
 pub mod engine;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod genesis;
 pub mod holder;
 pub mod ids;
 pub mod job;

@@ -30,7 +30,13 @@ use super::state::Coordinator;
 const STILL: Duration = Duration::from_secs(10);
 
 /// In place of what nobody has read yet. Real data has at least one sample.
-const UNREAD: DataFacts = DataFacts { digest: Digest([0; 32]), train_tokens: 0, validation_tokens: 0, tokenizer: None };
+const UNREAD: DataFacts = DataFacts {
+    digest: Digest([0; 32]),
+    train_tokens: 0,
+    validation_digest: Digest([0; 32]),
+    validation_tokens: 0,
+    tokenizer: None,
+};
 
 /// Whether nobody has read the job's data to its end (IN-1).
 pub(super) fn is_unread(job: &Job) -> bool {

@@ -132,10 +132,10 @@ pub enum DataError {
     },
     /// Not what was submitted.
     #[error(
-        "the data here has {} + {} tokens with digest {}, the job was submitted with {} + {} and digest {}; copy the \
-         submitted files to this node",
-        found.train_tokens, found.validation_tokens, found.digest,
-        submitted.train_tokens, submitted.validation_tokens, submitted.digest
+        "the data here has {} + {} tokens (training + validation) with digests {} + {}, the job was submitted with {} + {} and \
+         digests {} + {}; copy the submitted files to this node",
+        found.train_tokens, found.validation_tokens, found.digest, found.validation_digest,
+        submitted.train_tokens, submitted.validation_tokens, submitted.digest, submitted.validation_digest
     )]
     Differs {
         /// At submission.

@@ -122,12 +122,15 @@ impl Corpus {
 
     fn read_tokens(&self, reading: &Reading) -> Result<DataFacts, DataError> {
         reading.begin(self.train.len() + self.validation.len());
-        let mut hasher = blake3::Hasher::new();
-        self.train.scan(self.vocab, &mut hasher, reading)?;
-        self.validation.scan(self.vocab, &mut hasher, reading)?;
+        let digest = |tokens: &TokenSource| {
+            let mut hasher = blake3::Hasher::new();
+            tokens.scan(self.vocab, &mut hasher, reading)?;
+            Ok::<_, DataError>(Digest(*hasher.finalize().as_bytes()))
+        };
         Ok(DataFacts {
-            digest: Digest(*hasher.finalize().as_bytes()),
+            digest: digest(&self.train)?,
             train_tokens: self.train.len(),
+            validation_digest: digest(&self.validation)?,
             validation_tokens: self.validation.len(),
             tokenizer: None,
         })

@@ -2,6 +2,7 @@
 
 mod samples;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,12 +32,13 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Compares, or with `SHOAL_BLESS=1` writes. One line a message: its name and its frame.
+/// Compares, or with `SHOAL_BLESS=1` writes, unless bytes changed and the version did not. The version, then one line a
+/// message: its name and its frame.
 fn golden<T>(file: &str, version: u16, max: usize, samples: &[Sample<T>])
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
 {
-    let mut text = String::new();
+    let mut text = format!("version {version}\n");
     for sample in samples {
         let bytes = frame::encode(version, max, &sample.message).expect(&sample.name);
         let back: T = frame::decode(version, &bytes[frame::LENGTH_BYTES..]).expect(&sample.name);
@@ -44,6 +46,8 @@ where
         writeln!(text, "{} {}", sample.name, hex(&bytes)).expect("a string takes all");
     }
     if std::env::var_os("SHOAL_BLESS").is_some() {
+        let changed = fs::read_to_string(path(file)).ok().and_then(|kept| changed_alone(&kept, &text));
+        assert_eq!(changed, None, "{file}: its bytes changed, raise its VERSION first");
         fs::write(path(file), &text).expect("written");
     }
     let kept = fs::read_to_string(path(file)).expect("run scripts/bless.sh once");
@@ -51,6 +55,27 @@ where
         assert_eq!(found, want, "the protocol changed: raise its VERSION, then run scripts/bless.sh");
     }
     assert_eq!(text.lines().count(), kept.lines().count(), "messages came or went: run scripts/bless.sh");
+}
+
+/// A message that came, went or changed though the version did not.
+fn changed_alone(kept: &str, found: &str) -> Option<String> {
+    if kept.lines().next() != found.lines().next() {
+        return None;
+    }
+    let lines = |text| str::lines(text).filter_map(|line| line.split_once(' ')).collect::<BTreeMap<_, _>>();
+    let (kept, found) = (lines(kept), lines(found));
+    let mut names = kept.keys().chain(found.keys());
+    names.find(|name| kept.get(*name) != found.get(*name)).map(|name| (*name).to_owned())
+}
+
+#[test]
+fn bytes_do_not_change_without_their_version() {
+    let kept = "version 4\na 01\nb 02\n";
+    assert_eq!(changed_alone(kept, "version 4\na 01\nb 03\n"), Some("b".to_owned()));
+    assert_eq!(changed_alone(kept, "version 4\na 01\n"), Some("b".to_owned()));
+    assert_eq!(changed_alone(kept, "version 4\na 01\nb 02\nc 03\n"), Some("c".to_owned()));
+    assert_eq!(changed_alone(kept, "version 4\nb 02\na 01\n"), None);
+    assert_eq!(changed_alone(kept, "version 5\na 01\nb 03\n"), None);
 }
 
 #[test]

@@ -45,7 +45,13 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure
 
 fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPlan> {
     // A layout does not depend on what is in the data, so the data need not be there.
-    let data = DataFacts { digest: Digest::default(), train_tokens: 0, validation_tokens: 0, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: 0,
+        validation_digest: Digest::default(),
+        validation_tokens: 0,
+        tokenizer: None,
+    };
     let job = Job { spec, data, weights: None };
     let table = ModelTable::of_job(&job.spec);
     let planned = make_plan(&job, &table, members, &BTreeSet::new(), &Held::none())?;

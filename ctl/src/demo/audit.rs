@@ -38,6 +38,7 @@ pub(super) mod tests {
             data: DataFacts {
                 digest: Digest::of(b"text"),
                 train_tokens: 20_000,
+                validation_digest: Digest::default(),
                 validation_tokens: 0,
                 tokenizer: None,
             },

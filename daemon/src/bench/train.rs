@@ -73,6 +73,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let data = DataFacts {
         digest: Digest::default(),
         train_tokens: tokens_of_step * 64,
+        validation_digest: Digest::default(),
         validation_tokens: 0,
         tokenizer: None,
     };

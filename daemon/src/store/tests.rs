@@ -89,7 +89,13 @@ fn history() -> Vec<Entry> {
     let text = "name = \"small\"\n[model]\nkind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n\
                 [data]\nkind = \"text\"\npath = \"text.txt\"\n[train]\nsteps = 5\nglobal_batch = 4\n";
     let spec = shoal_config::job::parse(text, "job.toml", dir).expect("a good job file");
-    let data = DataFacts { digest: Digest([7; 32]), train_tokens: 900, validation_tokens: 100, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest([7; 32]),
+        train_tokens: 900,
+        validation_digest: Digest::default(),
+        validation_tokens: 100,
+        tokenizer: None,
+    };
     let counter = |value| Entry::Counter { counter: Counter::Incarnation, value };
     let name = |name: &str| name.to_owned();
     vec![

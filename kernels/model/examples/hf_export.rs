@@ -20,7 +20,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let preset = std::env::args().nth(2).unwrap_or("demo".to_owned());
     fs::create_dir_all(&dir)?;
     let spec = shoal_config::preset(&preset, &dir).ok_or("no such preset")?;
-    let data = DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 0, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: 100_000,
+        validation_digest: Digest::default(),
+        validation_tokens: 0,
+        tokenizer: None,
+    };
     let job = Job { spec, data, weights: None };
     let table = ModelTable::of(&job.spec.model);
     let arena = Arena::new(Tier::Device, 1 << 32, &Budget::new(1 << 32));

@@ -81,8 +81,13 @@ pub(crate) fn optimizers() -> Vec<(&'static str, OptimizerSpec)> {
 
 /// A job with data facts that give it plenty of windows.
 pub(crate) fn with_data(spec: JobSpec) -> Job {
-    let data =
-        DataFacts { digest: Digest::default(), train_tokens: 100_000, validation_tokens: 5_000, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: 100_000,
+        validation_digest: Digest::default(),
+        validation_tokens: 5_000,
+        tokenizer: None,
+    };
     Job { spec, data, weights: None }
 }
 

@@ -127,7 +127,13 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     train.evaluate = Some(EvalSpec { every: 4, samples: 8 });
     spec.parallel = ParallelSpec { pipeline, data, virtual_replicas: 4, ..spec.parallel };
     spec.elastic = ElasticSpec { redundancy, on_loss };
-    let data = DataFacts { digest: Digest::default(), train_tokens: 2000, validation_tokens: 200, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest::default(),
+        train_tokens: 2000,
+        validation_digest: Digest::default(),
+        validation_tokens: 200,
+        tokenizer: None,
+    };
     Job { spec, data, weights: None }
 }
 

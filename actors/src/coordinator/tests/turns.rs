@@ -33,7 +33,13 @@ async fn the_job_that_had_its_turn_keeps_it_under_the_next_coordinator() {
     assert_eq!(a.until("a fence", holder).await.0, quick);
 
     // Now the other one is read, too, and the coordinator dies.
-    let data = DataFacts { digest: Digest([7; 32]), train_tokens: 5_000, validation_tokens: 500, tokenizer: None };
+    let data = DataFacts {
+        digest: Digest([7; 32]),
+        train_tokens: 5_000,
+        validation_digest: Digest::default(),
+        validation_tokens: 500,
+        tokenizer: None,
+    };
     stage.journal.append(&Entry::Facts { job: slow, data, weights: None }).expect("memory takes all");
     stage.replace().await;
     let mut back = Fake::new(&stage.ca, "a");

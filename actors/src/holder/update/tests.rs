@@ -49,7 +49,13 @@ impl Bench {
         let device = Device::cpu(1, &arena).expect("room for scratch");
         let table = Arc::new(ModelTable::of_job(&spec));
         let optimizer = Optimizer::of(&spec, Arc::clone(&table));
-        let data = DataFacts { digest: Digest::default(), train_tokens: 5000, validation_tokens: 700, tokenizer: None };
+        let data = DataFacts {
+            digest: Digest::default(),
+            train_tokens: 5000,
+            validation_digest: Digest::default(),
+            validation_tokens: 700,
+            tokenizer: None,
+        };
         let sum = |x| Norm::Finite(ExactSum::of(x));
         let report = StepReport { norm: sum(4.0), loss: LossSum { loss: sum(8.0), tokens: 128 } };
         let version = Version { step: 0, chain: Digest::default() };

@@ -141,6 +141,7 @@ pub(super) fn job() -> Arc<Job> {
     let data = DataFacts {
         digest: digest(3),
         train_tokens: 1_000_000,
+        validation_digest: digest(5),
         validation_tokens: 100_000,
         tokenizer: Some(TokenizerFacts {
             kind: TokenizerKind::Gpt2,
