@@ -132,5 +132,5 @@ pub(super) fn tell(
     node: shoal_plan::ids::NodeId,
     message: ToWorker,
 ) -> Result<(), crate::transport::SendError> {
-    endpoint.send(PeerId::Worker(node), &Control::ToWorker(message))
+    endpoint.send(PeerId::Worker(node), &Control::ToWorker(Box::new(message)))
 }

@@ -211,7 +211,7 @@ impl NodeState {
             Inbound::PeerUp { peer: PeerId::Coordinator, hello: _ } => self.standing = Standing::Admitted,
             Inbound::PeerUp { peer: PeerId::Worker(peer), hello: _ } => tracing::debug!(%peer, "link is up"),
             Inbound::Control { from: PeerId::Coordinator, message: Control::ToWorker(message) } => {
-                return self.told(message).await;
+                return self.told(*message).await;
             }
             Inbound::Control { from: PeerId::Worker(peer), message: Control::ToPeer(message) } => {
                 let (ToPeer::FetchState { job, .. } | ToPeer::FetchWeights { job, .. }) = message;

@@ -12,7 +12,9 @@ use super::manifest::Manifest;
 
 /// Manifests by path, each as of a stamp of its file. Shared by all copies of a shelf.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known(Arc<Mutex<BTreeMap<PathBuf, (Stamp, Arc<Manifest>)>>>);
+pub(super) struct Known(Arc<Mutex<Manifests>>);
+
+type Manifests = BTreeMap<PathBuf, (Stamp, Arc<Manifest>)>;
 
 /// Inode, bytes, and time of the last change.
 type Stamp = (u64, u64, i64, i64);

@@ -264,7 +264,7 @@ pub enum Control {
     /// First, both ways.
     Hello(Hello),
     /// Coordinator to worker.
-    ToWorker(ToWorker),
+    ToWorker(Box<ToWorker>),
     /// Worker to coordinator.
     FromWorker(FromWorker),
     /// Worker to worker.

@@ -38,7 +38,7 @@ use crate::space::Interval;
 
 /// Something under way.
 enum Wire {
-    ToNode(NodeId, ToNode),
+    ToNode(NodeId, Box<ToNode>),
     FromNode(NodeId, FromNode),
     Disk(u64, usize),
 }
@@ -116,7 +116,7 @@ impl Stage {
     fn tell(&mut self, event: Event) {
         for command in self.engine.handle(Millis(self.now), event) {
             match command {
-                Command::Send { node, message } => self.wires.push_back(Wire::ToNode(node, message)),
+                Command::Send { node, message } => self.wires.push_back(Wire::ToNode(node, Box::new(message))),
                 Command::Journal(record) => {
                     match &record {
                         Record::Happened(Happening::Decided { reason }) if reason.starts_with("parked") => {
@@ -152,7 +152,7 @@ impl Stage {
             Wire::ToNode(node, message) => {
                 if self.nodes.contains_key(&node) {
                     self.say(node.to_string(), format!("<- {}", brief_to(&message)));
-                    self.hold(node, HolderEvent::Engine(message));
+                    self.hold(node, HolderEvent::Engine(*message));
                 }
             }
             Wire::FromNode(node, message) => {

@@ -190,7 +190,7 @@ impl Fake {
             loop {
                 match self.inbound.recv().await.expect("the endpoint lives") {
                     Inbound::Control { from: PeerId::Coordinator, message: Control::ToWorker(message) } => {
-                        if let Some(found) = fits(message) {
+                        if let Some(found) = fits(*message) {
                             return found;
                         }
                     }

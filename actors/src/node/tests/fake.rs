@@ -86,7 +86,7 @@ impl Fake {
     }
 
     fn tell(&self, message: ToWorker) {
-        self.endpoint.send(PeerId::Worker(self.node), &Control::ToWorker(message)).expect("the link is up");
+        self.endpoint.send(PeerId::Worker(self.node), &Control::ToWorker(Box::new(message))).expect("the link is up");
     }
 
     fn give_job(&self) {

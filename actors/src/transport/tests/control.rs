@@ -47,9 +47,9 @@ async fn a_full_queue_is_an_error_at_once_and_breaks_the_link() {
     let mut a = End::with(&ca, 1, Arc::new(NoBulk), |config| config.limits.control_queue = 8);
     let mut b = End::with(&ca, 2, Arc::new(NoBulk), |config| config.limits.inbound_queue = 1);
     join(&mut a, &mut b).await;
-    let large = Control::ToWorker(wire::ToWorker::Peers(
+    let large = Control::ToWorker(Box::new(wire::ToWorker::Peers(
         (0..5_000).map(|n| wire::Peer { node: NodeId(n << 40), name: String::new(), address: a.address() }).collect(),
-    ));
+    )));
     let mut taken = 0;
     let error = loop {
         match a.endpoint.send(worker(2), &large) {

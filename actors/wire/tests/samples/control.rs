@@ -21,7 +21,7 @@ pub(crate) fn control() -> Vec<Sample<Control>> {
     let (all, name) = variants!(Control: Hello = "hello", ToWorker = "to_worker", FromWorker = "from_worker",
         ToPeer = "to_peer", Goodbye = "goodbye");
     let mut samples = wrapped(who(), |who| Control::Hello(Hello { protocol: VERSION, who }));
-    samples.extend(wrapped(to_worker(), Control::ToWorker));
+    samples.extend(wrapped(to_worker(), |message| Control::ToWorker(Box::new(message))));
     samples.extend(wrapped(from_worker(), Control::FromWorker));
     samples.extend(wrapped(to_peer(), Control::ToPeer));
     samples.push(Sample { name: "goodbye".to_owned(), message: Control::Goodbye("left on request".to_owned()) });

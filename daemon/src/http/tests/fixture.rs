@@ -120,7 +120,7 @@ impl Served {
         tokio::spawn(async move {
             while let Some(message) = inbound.recv().await {
                 let Inbound::Control { message: Control::ToWorker(message), .. } = message else { continue };
-                match message {
+                match *message {
                     ToWorker::Ask { request, question } => {
                         let answer = answer(question, &pieces, broken);
                         let message = Control::FromWorker(FromWorker::Answer { request, answer });

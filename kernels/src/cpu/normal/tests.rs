@@ -20,7 +20,7 @@ fn reference(p: f64) -> f64 {
 }
 
 fn plain(seed: u64, [a, b]: [u32; 2], at: u64, deviation: f64) -> f32 {
-    let words = philox4x32([seed as u32, (seed >> 32) as u32], [(at / 4) as u32, (at / 4 >> 32) as u32, a, b]);
+    let words = philox4x32([seed as u32, (seed >> 32) as u32], [(at / 4) as u32, ((at / 4) >> 32) as u32, a, b]);
     let uniform = (f64::from(words[(at % 4) as usize]) + 0.5) / 4_294_967_296.0;
     (reference(uniform) * deviation) as f32
 }
