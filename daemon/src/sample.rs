@@ -21,13 +21,13 @@ pub struct Writer {
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct Wanted<'t> {
     /// How tokens are chosen.
     pub sampling: Sampling,
     /// Tokens at most.
     pub tokens: u64,
-    /// Tokens from this one on have no text and are never chosen.
-    pub vocab: u32,
+    /// Which tokens have a text, one at least; no other, and none behind the last, is ever chosen.
+    pub texts: &'t [bool],
     /// Ends the text; not part of it.
     pub end: Option<u32>,
 }
@@ -96,7 +96,7 @@ impl Writer {
     pub fn go_on(
         &mut self,
         prompt: &[u32],
-        wanted: &Wanted,
+        wanted: &Wanted<'_>,
         mut take: impl FnMut(u32) -> bool,
     ) -> Result<Ended, SampleError> {
         let context = self.past.capacity();
@@ -118,8 +118,10 @@ impl Writer {
             let Self { device, model, past } = self;
             let logits = device.enter(|| model.read_on(device, past, tokens)).map_err(SampleError::Model)?;
             let logits = logits.host_visible().expect("SW-1 (a processor's memory is the host's)");
-            let known = logits.len().min(wanted.vocab as usize).max(1);
-            let token = wanted.sampling.choose(text.len() as u64, &logits[..known]);
+            // What is not a number is never chosen.
+            let known = |(logit, has): (&f32, &bool)| if *has { *logit } else { f32::NAN };
+            let known: Vec<f32> = logits.iter().zip(wanted.texts).map(known).collect();
+            let token = wanted.sampling.choose(text.len() as u64, &known);
             if wanted.end == Some(token) {
                 return Ok(Ended::EndOfText);
             }

@@ -210,6 +210,16 @@ impl Tokenizer {
         self.facts.vocab
     }
 
+    /// Which numbers of its vocabulary have a text; not all need to.
+    #[must_use]
+    pub fn texts(&self) -> Vec<bool> {
+        let has = |token| match &self.machine {
+            Machine::Bytes | Machine::Bpe(_) => self.bytes_of(token).is_some(),
+            Machine::Hf { tokenizer, .. } => tokenizer.id_to_token(token).is_some(),
+        };
+        (0..self.facts.vocab).map(has).collect()
+    }
+
     /// The token between documents, if it has one.
     #[must_use]
     pub fn end_of_text(&self) -> Option<u32> {

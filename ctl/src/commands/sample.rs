@@ -49,7 +49,8 @@ pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> 
         top_p: args.top_p,
         seed: args.seed,
     };
-    let wanted = Wanted { sampling, tokens: args.max_tokens, vocab: tokenizer.vocab(), end: *end };
+    let texts = tokenizer.texts();
+    let wanted = Wanted { sampling, tokens: args.max_tokens, texts: &texts, end: *end };
     let mut text = String::new();
     let mut tokens = 0;
     let mut stream = tokenizer.stream();

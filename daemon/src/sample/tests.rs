@@ -16,11 +16,11 @@ fn writer() -> (Writer, usize) {
     (writer, spec.model.context() as usize)
 }
 
-fn wanted(tokens: u64, temperature: f64) -> Wanted {
-    Wanted { sampling: Sampling { temperature, top_k: None, top_p: None, seed: 3 }, tokens, vocab: 256, end: None }
+fn wanted(tokens: u64, temperature: f64) -> Wanted<'static> {
+    Wanted { sampling: Sampling { temperature, top_k: None, top_p: None, seed: 3 }, tokens, texts: &[true; 256], end: None }
 }
 
-fn text(writer: &mut Writer, prompt: &[u32], wanted: &Wanted) -> (Vec<u32>, Ended) {
+fn text(writer: &mut Writer, prompt: &[u32], wanted: &Wanted<'_>) -> (Vec<u32>, Ended) {
     let mut tokens = Vec::new();
     let ended = writer.go_on(prompt, wanted, |token| {
         tokens.push(token);
@@ -49,8 +49,16 @@ fn a_text_ends_where_it_should() {
     assert_eq!(text(&mut writer, &[10, 20], &end), (Vec::new(), Ended::EndOfText));
     let ended = writer.go_on(&[10, 20], &greedy, |_| false).expect("a text");
     assert_eq!(ended, Ended::Unwanted);
-    let few = Wanted { vocab: 1, ..greedy };
-    assert!(text(&mut writer, &[10, 20], &few).0.iter().all(|token| *token == 0), "no token that has no text");
+    // All but the tokens that would be chosen, and those behind them.
+    let mut texts = [true; 200];
+    for temperature in [0.0, 5.0] {
+        for _ in 0..3 {
+            let holes = Wanted { texts: &texts, ..wanted(20, temperature) };
+            let (tokens, _) = text(&mut writer, &[10, 20], &holes);
+            assert!(tokens.iter().all(|token| texts.get(*token as usize) == Some(&true)), "{tokens:?}");
+            tokens.iter().for_each(|token| texts[*token as usize] = false);
+        }
+    }
 
     let whole: Vec<u32> = vec![7; context];
     assert_eq!(text(&mut writer, &whole, &wanted(3, 0.0)).0.len(), 3);

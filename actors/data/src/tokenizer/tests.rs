@@ -97,6 +97,21 @@ fn runs_of_byte_tokens_come_back_character_by_character() {
 }
 
 #[test]
+fn tokens_with_a_text_are_those_that_can_be_decoded() {
+    for tokenizer in all() {
+        let texts = tokenizer.texts();
+        assert_eq!(texts.len(), tokenizer.vocab() as usize);
+        let none: Vec<u32> = (0..tokenizer.vocab()).filter(|token| !texts[*token as usize]).collect();
+        let holes: Vec<u32> = match tokenizer.facts().kind {
+            TokenizerKind::O200k => [199_998].into_iter().chain(200_000..200_018).collect(),
+            TokenizerKind::Bytes | TokenizerKind::Gpt2 | TokenizerKind::Hf => Vec::new(),
+        };
+        assert_eq!(none, holes, "{}", tokenizer.facts().kind);
+        assert!(none.iter().all(|token| tokenizer.decode(&[*token]).is_err()));
+    }
+}
+
+#[test]
 fn facts_are_fixed() {
     let facts: Vec<_> = all().iter().map(|t| (t.vocab(), t.end_of_text(), t.facts().digest.to_hex())).collect();
     let short: Vec<_> = facts.iter().map(|(vocab, end, digest)| (*vocab, *end, &digest[..16])).collect();
