@@ -176,7 +176,7 @@ pub enum LrShape {
     Constant,
     /// The peak times the root of (warm-up, at least 1) over step (Vaswani et al.).
     InverseSqrt,
-    /// One over the root of the step, the peak at most (Shazeer and Stern, "Adafactor": relative steps).
+    /// One over the root of the optimizer's time (steps that were not skipped), the peak at most (Shazeer and Stern, "Adafactor": relative steps).
     RelativeStep,
     /// The peak, then a straight line down to the floor over the last steps (warmup-stable-decay, Hu et al., "MiniCPM").
     Wsd {

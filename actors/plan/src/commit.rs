@@ -70,7 +70,7 @@ fn scalars(job: &Job, step: u64, time: u64, (tokens, loss_scale): (u64, f32), no
     let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)) * f64::from(loss_scale));
     let length = norm.to_f64().sqrt() * mean;
     let clip = train.clip.map_or(1.0, |most| (f64::from(most) / (length + 1e-6)).min(1.0));
-    let rate = learning_rate(&train.schedule, train.steps, step);
+    let rate = learning_rate(&train.schedule, train.steps, (step, time));
     let bits = |x: f64| (x as f32).to_bits();
     UpdateScalars {
         scale: bits(clip * mean),
@@ -138,6 +138,16 @@ mod tests {
         };
         assert_eq!(share(0), 1.0);
         assert!((share(99) - 100f32.powf(-0.8)).abs() < 1e-8);
+    }
+
+    /// Skips move the step and not the optimizer's time.
+    #[test]
+    fn relative_steps_count_updates() {
+        let mut job = fixture::job();
+        (job.spec.train.optimizer, job.spec.train.schedule) = (fixture::adafactor(), LrSpec::RELATIVE);
+        let head = Head { version: Version { step: 1_000_000, chain: Digest([7; 32]) }, ..at(39_999) };
+        let Update::Apply(s) = entry(&job, &head, &report(4.0, 100.0, 512)).update else { panic!("applied") };
+        assert_eq!(s.rate(), 1.0 / 200.0);
     }
 
     #[test]

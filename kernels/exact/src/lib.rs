@@ -2,11 +2,13 @@
 //!
 //! * [`sum::ExactSum`]: an associative sum, for loss and gradient norm over any sharding.
 //! * [`bins::Bins`]: a faster way into it for many terms.
+//! * [`elementary`]: functions that no platform's library has a say in.
 //! * [`philox`]: the counter-based generator behind initialisation, dropout and sample order.
 //!
 //! Nothing here allocates, reads a clock or depends on the machine.
 
 pub mod bins;
+pub mod elementary;
 pub mod philox;
 pub mod sum;
 

@@ -1,5 +1,6 @@
 //! The next token from its logits: a pure function of the logits, what was asked, and a counter.
 
+use shoal_exact::elementary::exp;
 use shoal_exact::philox::philox;
 
 /// Keeps these draws apart from every other use of a seed: "SAMPLE".
@@ -31,7 +32,7 @@ impl Sampling {
             return first;
         }
         let most = f64::from(logits[first as usize]);
-        let weight = |token: u32| ((f64::from(logits[token as usize]) - most) / self.temperature).exp();
+        let weight = |token: u32| exp((f64::from(logits[token as usize]) - most) / self.temperature);
         let mut tokens: Vec<u32> = (0..logits.len() as u32).filter(|&t| !logits[t as usize].is_nan()).collect();
         if self.top_k.is_some() || self.top_p.is_some() {
             let order = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));

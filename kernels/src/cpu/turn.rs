@@ -1,21 +1,8 @@
 //! Powers and turns in f64, of this crate's own: for tables that are made once, not for elements.
 
-use super::math::ln;
+use shoal_exact::elementary::exp;
 
-/// e^x for |x| < 700; relative error below 1e-15.
-fn exp(x: f64) -> f64 {
-    // 33 bits of ln(2), so that products with small integers are exact, and the rest of it.
-    const HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
-    const LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
-    let n = (x * std::f64::consts::LOG2_E).round();
-    let r = (x - n * HIGH) - n * LOW;
-    // Degree 14 of the series: |r| <= ln(2) / 2 leaves 1e-19.
-    let mut series = 1.0;
-    for divisor in (1..=14).rev() {
-        series = 1.0 + series * r / f64::from(divisor);
-    }
-    series * f64::from_bits(((n as i64 + 1023) as u64) << 52)
-}
+use super::math::ln;
 
 /// `base^exponent` for a positive base.
 pub(crate) fn power(base: f64, exponent: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! Five steps of every optimizer against PyTorch's, and Adafactor's against that of `transformers`.
 
 use safetensors::SafeTensors;
-use shoal_config::spec::{DecayRule, OptimizerSpec};
+use shoal_config::spec::{AdafactorSpec, DecayRule, LrSpec, OptimizerSpec};
 
 use super::*;
 use crate::testing::optimizers;
@@ -64,4 +64,20 @@ fn five_steps_with_decay_rules_are_pytorchs() {
     job.spec.train.decay = vec![rule("*.bias", 0.05), rule("b0.w?e", 0.0)];
     shoal_plan::decay::check(&job.spec).expect("they name something");
     five_steps_are_theirs(&golden, "adamw_rules", &job);
+}
+
+#[test]
+fn five_relative_steps_of_adafactor_are_theirs() {
+    let golden = Golden::gpt2();
+    let scaled = AdafactorSpec {
+        epsilon1: 1e-10,
+        clip_threshold: 1.0,
+        decay_rate: -0.8,
+        beta1: None,
+        parameter_scale: Some(1e-3),
+        weight_decay: 0.1,
+    };
+    let mut job = job_with(&golden, OptimizerSpec::Adafactor(scaled));
+    job.spec.train.schedule = LrSpec::RELATIVE;
+    five_steps_are_theirs(&golden, "adafactor_relative", &job);
 }
