@@ -8,10 +8,14 @@ use crate::tokenizer::Cuts;
 mod cut;
 mod jsonl;
 mod parquet;
+mod segments;
 mod text;
 
 pub(crate) use cut::cuts;
 pub(crate) use parquet::row_groups;
+
+/// Bytes of a document that is held whole, at most.
+pub const MOST_BYTES: u64 = 64 << 20;
 
 /// What a file is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +65,24 @@ pub(crate) struct Reading {
     pub(crate) split_on: Option<String>,
     /// Of the tokenizer that the documents are for.
     pub(crate) cuts: Cuts,
+    /// Bytes of a document that is held whole, at most: [`MOST_BYTES`].
+    pub(crate) most: u64,
 }
 
 impl Reading {
+    /// What is wrong with a document of so many bytes.
+    pub(crate) fn too_large(&self, bytes: u64) -> String {
+        let most = self.most;
+        format!(
+            "it is a document of {bytes} bytes; allowed: at most {most} (--split-on cuts a text file into documents)"
+        )
+    }
+
     /// Where in a document and why its tokenizer cannot take it, if so.
     fn refuses(&self, text: &str) -> Option<(usize, String)> {
+        if text.len() as u64 > self.most {
+            return Some((0, self.too_large(text.len() as u64)));
+        }
         match self.cuts {
             Cuts::Anywhere => None,
             Cuts::LineStarts | Cuts::Nowhere => Run::default().over(text).map(|at| (at, runs::too_long())),

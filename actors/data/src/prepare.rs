@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use shoal_config::spec::TokenizerSpec;
 
-use crate::documents::{BadDocument, Form, Reading};
+use crate::documents::{BadDocument, Form, MOST_BYTES, Reading};
 use crate::manifest::Manifest;
 use crate::shard;
 use crate::tokenizer::Tokenizer;
@@ -203,8 +203,12 @@ impl<'r> Asked<'r> {
         match request.validation {
             Validation::Share(share) if !(0.0..=0.5).contains(&share) => Err(PrepareError::Share { found: share }),
             Validation::Share(_) | Validation::Inputs(_) => {
-                let cuts = tokenizer.cuts();
-                let reading = Reading { field: request.field.clone(), split_on: request.split_on.clone(), cuts };
+                let reading = Reading {
+                    field: request.field.clone(),
+                    split_on: request.split_on.clone(),
+                    cuts: tokenizer.cuts(),
+                    most: MOST_BYTES,
+                };
                 Ok(Self { request, tokenizer, separate, reading })
             }
         }

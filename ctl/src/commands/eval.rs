@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shoal_config::spec::{DataFormat, DataSpec, Validation};
 use shoal_daemon::eval::{EvalError, Evaluator, Tokens};
+use shoal_data::documents::MOST_BYTES;
 use shoal_data::manifest;
 use shoal_plan::job::{Job, TokenizerKind};
 
@@ -84,6 +85,12 @@ fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
         DataFormat::Text => {
             let tokenizer = tokenizer::of(job, args.tokenizer.as_deref())?;
             if tokenizer.facts().kind != TokenizerKind::Bytes {
+                let bytes = fs::metadata(&path).map_err(Failure::file("find", &path))?.len();
+                if bytes > MOST_BYTES {
+                    let path = path.display();
+                    let said = format!("{path} has {bytes} bytes; allowed for a text: {MOST_BYTES}; use `data prepare` on it");
+                    return Err(Failure::Usage(said));
+                }
                 let text = fs::read_to_string(&path).map_err(Failure::file("read as text", &path))?;
                 let mut tokens = Vec::new();
                 tokenizer.encode(&text, &mut tokens).map_err(|error| Failure::Usage(error.to_string()))?;

@@ -7,35 +7,30 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{BadDocument, Piece, Place, Reading, Span, Stop, Take, bytes_of, line_of};
+use super::segments::{self, Segment};
+use super::{BadDocument, Piece, Place, Reading, Span, Stop, Take, line_of};
 
 /// The documents of a span of whole lines. Empty lines are none, and are no mistake.
 pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
-    let bytes = bytes_of(path, span)?;
-    // Counted only if something is wrong.
-    let mut first_line = None;
-    for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let found = text_of(line, &reading.field).and_then(|text| match reading.refuses(&text) {
-            None => Ok(text),
-            Some((_, what)) => Err(what),
-        });
+    let most = reading.most as usize;
+    segments::each(path, span, b"\n", most, |begin, segment| {
+        let found = match segment {
+            Segment::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return Ok(()),
+            Segment::Long(bytes) => Err(reading.too_large(bytes)),
+            Segment::Whole(line) => text_of(line, &reading.field).and_then(|text| match reading.refuses(&text) {
+                None => Ok(text),
+                Some((_, what)) => Err(what),
+            }),
+        };
         match found {
             Ok(text) => take(Ok(Piece { text: &text, begins: true, ends: true })),
             Err(what) => {
-                let first = match first_line {
-                    Some(first) => first,
-                    None => *first_line.insert(line_of(path, span.from)?),
-                };
-                let place = Place::Line(first + number as u64);
+                let place = Place::Line(line_of(path, begin)?);
                 take(Err(BadDocument { path: path.to_owned(), place, what }))
             }
         }
-        .map_err(Stop::Taker)?;
-    }
-    Ok(())
+        .map_err(Stop::Taker)
+    })
 }
 
 /// The string in a field, or what is there instead.

@@ -5,10 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::runs;
 
+/// Bytes of a document, at most.
+const MOST: u64 = 2 << 20;
+
 /// Documents of a file, `Err` for what is none, through spans of about `size` bytes.
 fn documents(path: &Path, form: Form, field: &str, split_on: Option<&str>, size: u64) -> Vec<Result<String, String>> {
     let bytes = fs::metadata(path).expect("there").len();
-    let reading = Reading { field: field.to_owned(), split_on: split_on.map(str::to_owned), cuts: Cuts::Nowhere };
+    let reading =
+        Reading { field: field.to_owned(), split_on: split_on.map(str::to_owned), cuts: Cuts::Nowhere, most: MOST };
     let runs = match form {
         Form::Parquet => (0..row_groups(path, field).expect("a table").len() as u64).map(|g| (g, g + 1)).collect(),
         Form::Text | Form::Jsonl => cuts(path, (form, bytes), split_on, Cuts::Anywhere, size).expect("cut"),
@@ -133,4 +137,24 @@ fn runs_that_no_tokenizer_splits_are_no_documents_and_named() {
     let found = documents(&path, Form::Text, "", Some("--"), 10);
     assert_eq!((found.len(), found[0].as_deref(), found[2].as_deref()), (3, Ok("a"), Ok("d")));
     assert!(found[1].as_ref().expect_err("too long").starts_with(&format!("{}:3: it has a run", path.display())));
+}
+
+#[test]
+fn documents_that_are_too_large_are_named_and_not_held() {
+    let (fits, long) = ("x".repeat(MOST as usize - 100), "x ".repeat(MOST as usize));
+    let (_dir, path) = file("a.txt", format!("a\n<>\n{}<>{long}<>b<>{long}", fits.replace("xx", "x ")).as_bytes());
+    let found = documents(&path, Form::Text, "", Some("<>"), 10);
+    assert_eq!(found.len(), 5);
+    assert_eq!((found[0].as_deref(), found[3].as_deref()), (Ok("a\n"), Ok("b")));
+    assert_eq!(found[1].as_deref().map(str::len), Ok(MOST as usize - 99));
+    for bad in [&found[2], &found[4]] {
+        let said = format!("{}:3: it is a document of {} bytes; allowed: at most {MOST}", path.display(), 2 * MOST);
+        assert!(bad.as_ref().expect_err("too large").starts_with(&said), "{bad:?}");
+    }
+    let line = |text: &str| format!("{{\"text\": \"{text}\"}}\n");
+    let (_dir, path) = file("a.jsonl", [line("a"), line(&long), line("b")].concat().as_bytes());
+    let found = documents(&path, Form::Jsonl, "text", None, 10);
+    assert_eq!((found.len(), found[0].as_deref(), found[2].as_deref()), (3, Ok("a"), Ok("b")));
+    let said = format!("{}:2: it is a document of", path.display());
+    assert!(found[1].as_ref().expect_err("too large").starts_with(&said), "{:?}", found[1]);
 }

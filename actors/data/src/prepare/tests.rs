@@ -352,3 +352,18 @@ fn what_another_version_began_is_not_gone_on_with() {
     let error = prepare_in_units(&request, 1000, &Fuse::never()).expect_err("another version's").to_string();
     assert!(error.contains("an unfinished preparation"), "{error}");
 }
+
+/// A text that its tokenizer must be given as a whole.
+#[test]
+fn a_text_that_is_too_large_is_named_before_it_is_held() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    sources(dir.path());
+    let tokenizer = TokenizerSpec::Hf(Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tokenizer.json"));
+    let request = Request { tokenizer, ..request(dir.path(), "out") };
+    let mut asked = Asked::of(&request).expect("makes sense");
+    let sources = sources::read(&asked, &Fuse::never(), &AtomicBool::new(false)).expect("read");
+    assert!(units::plan(&asked, sources.clone(), 1000).is_ok());
+    asked.reading.most = 5000;
+    let error = units::plan(&asked, sources, 1000).expect_err("too large").to_string();
+    assert!(error.contains("a.txt: it is a document of 14290 bytes; allowed: at most 5000"), "{error}");
+}

@@ -4,7 +4,7 @@ use shoal_plan::ids::Digest;
 
 use super::sources::{Source, Use};
 use super::{Asked, PrepareError, Validation};
-use crate::documents::{Form, Span, cuts, row_groups};
+use crate::documents::{BadDocument, Form, Place, Span, cuts, row_groups};
 use crate::manifest;
 
 /// Of the way from a request to shards. To be raised with whatever gives a request other tokens, units or shards: rules by which
@@ -30,12 +30,9 @@ pub(super) struct Plan {
 }
 
 /// Cuts the sources into units of about `unit_bytes`.
-pub(super) fn plan(asked: &Asked<'_>, sources: Vec<Source>, unit_bytes: u64) -> Result<Plan, PrepareError> {
-    if let Some(bad) = sources.iter().find_map(|source| source.bad.clone()).filter(|_| !asked.request.skip_bad) {
-        return Err(PrepareError::Bad(bad));
-    }
+pub(super) fn plan(asked: &Asked<'_>, mut sources: Vec<Source>, unit_bytes: u64) -> Result<Plan, PrepareError> {
     let mut units: Vec<Unit> = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
+    for (index, source) in sources.iter_mut().enumerate() {
         let spans: Vec<(u64, u64, u64)> = match source.form {
             Form::Parquet => {
                 let groups = row_groups(&source.path, &asked.reading.field)?;
@@ -45,9 +42,18 @@ pub(super) fn plan(asked: &Asked<'_>, sources: Vec<Source>, unit_bytes: u64) -> 
                 let split_on = asked.reading.split_on.as_deref();
                 let form = (source.form, source.bytes);
                 let runs = cuts(&source.path, form, split_on, asked.tokenizer.cuts(), unit_bytes)?;
+                // A document that is cut where its tokens do not show it, and there not often enough.
+                let long = runs.iter().find(|(from, to)| form.0 == Form::Text && to - from > asked.reading.most);
+                if let (Some(_), None, None) = (long, split_on, &source.bad) {
+                    let what = asked.reading.too_large(source.bytes);
+                    source.bad = Some(BadDocument { path: source.path.clone(), place: Place::File, what });
+                }
                 runs.into_iter().map(|(from, to)| (from, to, to - from)).collect()
             }
         };
+        if let Some(bad) = source.bad.clone().filter(|_| !asked.request.skip_bad) {
+            return Err(PrepareError::Bad(bad));
+        }
         let end = spans.last().map_or(0, |span| span.1);
         for (from, to, bytes) in spans {
             let span = Span { source: index, from, to, last: to == end };
