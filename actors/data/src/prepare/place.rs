@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use shoal_plan::ids::Digest;
 
@@ -54,9 +56,32 @@ impl Place {
         fs::create_dir_all(&aside).map_err(PrepareError::file("create", &aside))?;
         let path = aside.join(LOCK);
         let lock = File::create(&path).map_err(PrepareError::file("create", &path))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| PrepareError::Busy { out: out.to_owned() })?;
-        Ok(Self { out: out.to_owned(), aside, _lock: lock })
+        let busy = || PrepareError::Busy { out: out.to_owned() };
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => busy(),
+            _ => PrepareError::file("lock", &path)(error.into()),
+        })?;
+        // Whoever had it before may have removed it meanwhile: then the next one finds another.
+        let (ours, there) = (lock.metadata(), fs::metadata(&path));
+        if !matches!((ours, there), (Ok(ours), Ok(there)) if ours.ino() == there.ino()) {
+            return Err(busy());
+        }
+        let place = Self { out: out.to_owned(), aside, _lock: lock };
+        place.look()?;
+        Ok(place)
+    }
+
+    /// Refuses a directory of something else, before anything is read for it.
+    fn look(&self) -> Result<(), PrepareError> {
+        if self.out.join(manifest::FILE).exists() {
+            return Ok(Manifest::read(&self.out).map(|_| ())?);
+        }
+        let failed = PrepareError::file("list", &self.out);
+        let entries = fs::read_dir(&self.out).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
+        if !self.aside(REQUEST).exists() && entries.iter().any(|entry| entry.file_name() != ASIDE) {
+            return Err(PrepareError::NotEmpty { out: self.out.clone() });
+        }
+        Ok(())
     }
 
     pub(super) fn out(&self) -> &Path {
@@ -90,13 +115,6 @@ impl Place {
             } else {
                 Err(other("an unfinished preparation"))
             };
-        }
-        let failed = PrepareError::file("list", &self.out);
-        let entries = fs::read_dir(&self.out).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
-        if entries.iter().any(|entry| entry.file_name() != ASIDE) {
-            // Not even what was made to look is left in a directory of others; a file in it would say so by itself.
-            let _ = fs::remove_file(self.aside(LOCK)).and_then(|()| fs::remove_dir(&self.aside));
-            return Err(PrepareError::NotEmpty { out: self.out.clone() });
         }
         Ok(Standing::Empty)
     }
@@ -134,5 +152,14 @@ impl Place {
     /// Removes what was needed on the way.
     pub(super) fn clear(&self) -> Result<(), PrepareError> {
         fs::remove_dir_all(&self.aside).map_err(PrepareError::file("remove", &self.aside))
+    }
+}
+
+impl Drop for Place {
+    /// Not even what was made to look is left where nothing was begun; a file in it would say so by itself.
+    fn drop(&mut self) {
+        if !self.aside(REQUEST).exists() {
+            let _ = fs::remove_file(self.aside(LOCK)).and_then(|()| fs::remove_dir(&self.aside));
+        }
     }
 }

@@ -258,8 +258,15 @@ fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
     fs::write(dir.path().join("full/mine.txt"), "mine").expect("written");
     refused(&request(dir.path(), "full"), "is not empty");
     assert_eq!(files(&dir.path().join("full")).len(), 1);
+    // Before anything is read.
+    let error = prepare(&request(dir.path(), "full"), &Fuse(AtomicI64::new(0))).expect_err("refused").to_string();
+    assert!(error.contains("is not empty"), "{error}");
+    let none = vec![dir.path().join("none").display().to_string()];
+    refused(&Request { inputs: none, ..request(dir.path(), "nothing") }, "names no file");
+    assert_eq!(files(&dir.path().join("nothing")).len(), 0);
     run(&request(dir.path(), "out"));
     refused(&Request { shard_tokens: 701, ..request(dir.path(), "out") }, "holds shards of other inputs or options");
+    assert!(!dir.path().join("out/.prepare").exists());
     let shard = dir.path().join("out/train_000001.bin");
     let mut bytes = fs::read(&shard).expect("shard");
     bytes[1500] ^= 1;
