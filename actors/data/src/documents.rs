@@ -45,13 +45,15 @@ impl Form {
         }
     }
 
-    /// What the name of a file says.
+    /// What the name of a file says, if anything. A file without an extension is text.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("jsonl" | "ndjson") => Self::Jsonl,
-            Some("parquet") => Self::Parquet,
-            Some(_) | None => Self::Text,
+    pub fn of(path: &Path) -> Option<Self> {
+        let Some(extension) = path.extension() else { return Some(Self::Text) };
+        match extension.to_ascii_lowercase().to_str()? {
+            "txt" | "text" | "md" => Some(Self::Text),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
         }
     }
 }

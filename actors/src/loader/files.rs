@@ -50,7 +50,10 @@ pub(super) fn open(format: DataFormat, path: &Path) -> Result<Vec<Arc<TokenFile>
     let paths = match (format, path.to_str()) {
         (DataFormat::LlmC, Some(pattern)) if pattern.contains(['*', '?', '[']) && !path.exists() => {
             let none = || DataError::Missing { path: path.to_owned() };
-            let mut found: Vec<PathBuf> = glob::glob(pattern).map_err(|_| none())?.filter_map(Result::ok).collect();
+            let found = glob::glob(pattern).map_err(|_| none())?.map(|found| {
+                found.map_err(|error| DataError::Read { path: error.path().to_owned(), source: error.into() })
+            });
+            let mut found = found.collect::<Result<Vec<PathBuf>, _>>()?;
             found.sort();
             if found.is_empty() {
                 return Err(none());

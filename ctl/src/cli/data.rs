@@ -24,7 +24,7 @@ pub struct Prepare {
     /// Where to; a new or empty directory, or the one of an unfinished run.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// What the files are, whatever their names say: `text`, `jsonl` or `parquet` [default: by their names; .jsonl, .ndjson, .parquet, else text].
+    /// What the files are, whatever their names say: `text`, `jsonl` or `parquet` [default: by their names; .txt, .text, .md or none, .jsonl, .ndjson, .parquet; others are refused].
     #[arg(long, value_name = "FORM", value_parser = ["text", "jsonl", "parquet"])]
     pub format: Option<String>,
     /// Field of a JSONL object, or column of a Parquet table, that holds a document.

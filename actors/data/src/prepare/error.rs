@@ -24,6 +24,22 @@ pub enum PrepareError {
         /// As asked.
         input: String,
     },
+    /// An input that is neither there nor a pattern.
+    #[error("input {input} is not there, and as a pattern it is wrong: {found}; `[*]` stands for a star itself")]
+    Pattern {
+        /// As asked.
+        input: String,
+        /// What is wrong.
+        found: String,
+    },
+    /// A file whose name does not say what it is made of.
+    #[error(
+        "{path} is neither .txt, .md, .jsonl, .ndjson nor .parquet; say what it is with --format text, jsonl or parquet"
+    )]
+    Unknown {
+        /// Which.
+        path: PathBuf,
+    },
     /// An input that is compressed.
     #[error("{path} is compressed; decompress it first (Parquet's own compression is read)")]
     Compressed {

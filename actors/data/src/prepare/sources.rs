@@ -85,12 +85,17 @@ pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> R
     if let Validation::Inputs(inputs) = &request.validation {
         found.extend(list(inputs, Use::Validation, ours.as_deref())?);
     }
+    let form = |path: &Path| {
+        request.form.or_else(|| Form::of(path)).ok_or_else(|| PrepareError::Unknown { path: path.to_owned() })
+    };
     let mut seen = BTreeSet::new();
     let mut total = 0;
     for (path, _) in &found {
-        if path.extension().and_then(|e| e.to_str()).is_some_and(|e| COMPRESSED.contains(&e)) {
+        let extension = path.extension().map(|e| e.to_ascii_lowercase());
+        if extension.as_ref().and_then(|e| e.to_str()).is_some_and(|e| COMPRESSED.contains(&e)) {
             return Err(PrepareError::Compressed { path: path.clone() });
         }
+        form(path)?;
         if !seen.insert(fs::canonicalize(path).map_err(SourceError::read(path))?) {
             return Err(PrepareError::Twice { path: path.clone() });
         }
@@ -99,7 +104,7 @@ pub(super) fn read(asked: &Asked<'_>, watch: &dyn Watch, stop: &AtomicBool) -> R
     watch.phase(Phase::Reading, total);
     on_threads(request.threads, found.len(), stop, |index| {
         let (path, part) = &found[index];
-        let form = request.form.unwrap_or_else(|| Form::of(path));
+        let form = form(path)?;
         let check = match (form, &request.split_on) {
             (Form::Text, None) => Check::Text(asked.tokenizer.cuts()),
             (Form::Text, Some(_)) | (Form::Jsonl | Form::Parquet, _) => Check::Nothing,
@@ -126,8 +131,12 @@ fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBu
         if Path::new(input).exists() {
             walk(Path::new(input), &mut here)?;
         } else {
-            let paths = glob::glob(input).map_err(|_| none())?;
-            let mut paths: Vec<PathBuf> = paths.filter_map(Result::ok).collect();
+            let paths = glob::glob(input)
+                .map_err(|error| PrepareError::Pattern { input: input.clone(), found: error.to_string() })?;
+            let paths = paths.map(|found| {
+                found.map_err(|error| SourceError::Read { path: error.path().to_owned(), source: error.into() })
+            });
+            let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>()?;
             paths.sort();
             for path in paths {
                 walk(&path, &mut here)?;

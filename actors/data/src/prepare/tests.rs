@@ -374,3 +374,30 @@ fn a_text_that_is_too_large_is_named_before_it_is_held() {
     let error = units::plan(&asked, sources, 1000).expect_err("too large").to_string();
     assert!(error.contains("a.txt: it is a document of 14290 bytes; allowed: at most 5000"), "{error}");
 }
+
+#[test]
+fn names_say_what_files_are_made_of_or_are_refused() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    sources(dir.path());
+    let of = |input: &str| Request {
+        inputs: vec![dir.path().join(input).display().to_string()],
+        ..request(dir.path(), "out")
+    };
+    for name in ["page.html", "a.json", "b.CSV", "c.GZ", "d[1.txt"] {
+        fs::write(dir.path().join(name), "{\"text\": \"a\"}").expect("written");
+    }
+    for name in ["page.html", "a.json", "b.CSV"] {
+        let error = prepare(&of(name), &Fuse::never()).expect_err("refused").to_string();
+        assert!(error.contains(&format!("{name} is neither")) && error.contains("--format"), "{error}");
+    }
+    assert!(prepare(&of("c.GZ"), &Fuse::never()).expect_err("refused").to_string().contains("is compressed"));
+    let error = prepare(&of("d[2.txt"), &Fuse::never()).expect_err("refused").to_string();
+    assert!(error.contains("as a pattern it is wrong"), "{error}");
+    let asked = Request { form: Some(Form::Text), ..of("page.html") };
+    assert_eq!(run(&asked).manifest.sources[0].form, "text");
+    for (name, form) in
+        [("a.JSONL", Form::Jsonl), ("b.Parquet", Form::Parquet), ("c", Form::Text), ("d.TXT", Form::Text)]
+    {
+        assert_eq!(Form::of(Path::new(name)), Some(form), "{name}");
+    }
+}
