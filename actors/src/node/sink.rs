@@ -1,8 +1,10 @@
 //! Where received elements go: straight into a buffer of the arena that will work on them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use shoal_config::JobSpec;
+use shoal_config::spec::Wire;
 use shoal_kernels::Tag;
 use shoal_plan::ids::JobId;
 use shoal_wire::data::{Header, Purpose};
@@ -20,11 +22,18 @@ pub(super) struct Overflow {
     pub(super) cause: String,
 }
 
+/// What of a job decides about the type of a transfer's elements.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    wire: Wire,
+    lanes: u32,
+}
+
 /// Gives room in a worker's arenas.
 #[derive(Clone, Debug)]
 pub(super) struct ArenaSink {
     devices: Devices,
-    jobs: Arc<RwLock<BTreeSet<JobId>>>,
+    jobs: Arc<RwLock<BTreeMap<JobId, Expected>>>,
     overflow: mpsc::UnboundedSender<Overflow>,
 }
 
@@ -34,15 +43,23 @@ impl ArenaSink {
     }
 
     /// Transfers of these jobs are wanted from now on.
-    pub(super) fn expect(&self, jobs: BTreeSet<JobId>) {
+    pub(super) fn expect<'j>(&self, jobs: impl Iterator<Item = (JobId, &'j JobSpec)>) {
+        let expected =
+            |spec: &JobSpec| Expected { wire: spec.train.numerics.wire, lanes: spec.parallel.virtual_replicas };
+        let jobs = jobs.map(|(id, spec)| (id, expected(spec))).collect();
         *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = jobs;
     }
 }
 
 impl BulkSink for ArenaSink {
     fn accept(&self, header: &Header) -> Result<Destination, Refused> {
-        if !self.jobs.read().unwrap_or_else(PoisonError::into_inner).contains(&header.job) {
-            return Err(Refused::Unknown);
+        let expected = self.jobs.read().unwrap_or_else(PoisonError::into_inner).get(&header.job).copied();
+        let Expected { wire, lanes } = expected.ok_or(Refused::Unknown)?;
+        // State that came as halves would be widened, its lower bits gone, and nothing would tell.
+        let element = header.purpose.element(wire, lanes);
+        if header.element != element {
+            tracing::warn!(job = %header.job, from = %header.from, found = ?header.element, wanted = ?element, "elements of another type");
+            return Err(Refused::Header);
         }
         let elements = usize::try_from(header.elements).map_err(|_| Refused::Header)?;
         let arena = match header.purpose {
@@ -61,6 +78,44 @@ impl BulkSink for ArenaSink {
                 let _ = self.overflow.send(Overflow { job: header.job, cause });
                 Err(Refused::NoRoom)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_plan::ids::{Generation, MicroBatch, NodeId, PieceId, Replica, Seat, StageIndex};
+    use shoal_plan::schedule::Pass;
+    use shoal_wire::data::Element;
+
+    use super::*;
+
+    /// Weights marked as halves would be widened and half of their bits be gone.
+    #[test]
+    fn elements_of_another_type_than_the_jobs_are_refused() {
+        let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
+        let devices = Devices::start("sink-test", 1, 64 << 20).expect("room");
+        let sink = ArenaSink::new(devices, mpsc::unbounded_channel().0);
+        let accepted = |purpose: Purpose, element| {
+            let generation = Generation::default();
+            let header = Header { job: JobId(1), generation, from: NodeId(2), step: 1, purpose, elements: 64, element };
+            sink.accept(&header).map(|_| ()).map_err(|refused| format!("{refused:?}"))
+        };
+        let weights = || Purpose::Weights { piece: PieceId(0) };
+        let activation = || Purpose::Activation {
+            to: Seat { stage: StageIndex(1), replica: Replica(0) },
+            micro_batch: MicroBatch(0),
+            pass: Pass::Train,
+        };
+        assert_eq!(accepted(weights(), Element::F32), Err("Unknown".to_owned()));
+        for (wire, own, other) in [(Wire::Fp32, Element::F32, Element::Bf16), (Wire::Bf16, Element::Bf16, Element::F32)]
+        {
+            spec.train.numerics.wire = wire;
+            sink.expect([(JobId(1), &spec)].into_iter());
+            assert_eq!(accepted(weights(), Element::F32), Ok(()), "{wire:?}");
+            assert_eq!(accepted(weights(), Element::Bf16), Err("Header".to_owned()), "{wire:?}");
+            assert_eq!(accepted(activation(), own), Ok(()), "{wire:?}");
+            assert_eq!(accepted(activation(), other), Err("Header".to_owned()), "{wire:?}");
         }
     }
 }

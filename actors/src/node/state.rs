@@ -303,7 +303,7 @@ impl NodeState {
             }
             self.links.endpoint.forget(job);
         }
-        self.sink.expect(self.jobs.keys().copied().collect());
+        self.expect_transfers();
         self.links.part(REASON);
     }
 
@@ -316,8 +316,13 @@ impl NodeState {
         if release && here.generation == generation {
             self.jobs.remove(&job);
             self.links.endpoint.forget(job);
-            self.sink.expect(self.jobs.keys().copied().collect());
+            self.expect_transfers();
         }
+    }
+
+    /// Transfers of the jobs that are here are wanted, and no others.
+    fn expect_transfers(&self) {
+        self.sink.expect(self.jobs.iter().map(|(id, here)| (*id, &here.job.spec)));
     }
 
     async fn take_job(&mut self, id: JobId, job: Arc<Job>) -> Result<(), ActorProcessingErr> {
@@ -337,7 +342,7 @@ impl NodeState {
         }
         let holder = self.holder(node, id, &job).await?;
         self.jobs.insert(id, JobHere { job, holder, generation: Generation::default() });
-        self.sink.expect(self.jobs.keys().copied().collect());
+        self.expect_transfers();
         Ok(())
     }
 

@@ -95,11 +95,12 @@ pub enum Purpose {
         /// The piece.
         piece: PieceId,
     },
-    /// The state of an interval, weights first, then each other kind that the job has: answer to a fetch, or a fill.
+    /// The state of an interval, answer to a fetch or a fill: every kind that the job's optimizer has, one after the other in
+    /// the order of the model's table; of factors, those of parameters that start in the interval.
     State {
         /// Whose space.
         block: BlockId,
-        /// Elements (three times as many follow).
+        /// Elements of a kind as large as the weights; `ModelTable::state_elements` says how many follow in all.
         interval: Interval,
         /// At this version.
         version: Version,

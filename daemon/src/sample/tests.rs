@@ -17,7 +17,12 @@ fn writer() -> (Writer, usize) {
 }
 
 fn wanted(tokens: u64, temperature: f64) -> Wanted<'static> {
-    Wanted { sampling: Sampling { temperature, top_k: None, top_p: None, seed: 3 }, tokens, texts: &[true; 256], end: None }
+    Wanted {
+        sampling: Sampling { temperature, top_k: None, top_p: None, seed: 3 },
+        tokens,
+        texts: &[true; 256],
+        end: None,
+    }
 }
 
 fn text(writer: &mut Writer, prompt: &[u32], wanted: &Wanted<'_>) -> (Vec<u32>, Ended) {

@@ -60,7 +60,7 @@ impl Head {
         Ok(total)
     }
 
-    /// The summed loss of a micro-batch, and the gradient of the mean of it times `seed` as far back as the normalised input; adds
+    /// The summed loss of a micro-batch, and the gradient of that sum times `seed` as far back as the normalised input; adds
     /// the table's gradient to `into`. The logits are never there as a whole: a tile of rows goes from the product to the
     /// loss, to both gradients, and makes room for the next.
     ///

@@ -93,7 +93,7 @@ fn as_the_reference() {
     }
 }
 
-/// A step in several parts, as an update in strides makes it.
+/// A step in several parts, as an update in strokes makes it.
 #[test]
 fn rows_one_by_one_are_the_whole() {
     let state = State::of(5, 37);
