@@ -37,29 +37,36 @@ impl Config<'_> {
         let whole = self.keys.get("rope_theta").map_or(Some(1e4), Value::as_f64);
         let whole = whole.ok_or_else(|| self.wrong("rope_theta", "a number is needed"))?;
         let none = RopeSpec { theta: whole, scaling: RopeScaling::None };
-        let Some((key, found)) =
-            ROPE.iter().find_map(|key| Some((*key, self.keys.get(*key).filter(|v| !v.is_null())?)))
-        else {
-            return Ok(none);
-        };
+        let mut given = ROPE.iter().filter_map(|key| Some((*key, self.keys.get(*key).filter(|v| !v.is_null())?)));
+        let Some((key, found)) = given.next() else { return Ok(none) };
+        let scaling = self.scaling(key, found)?;
+        if let Some((other, found)) = given.next()
+            && self.scaling(other, found)? != scaling
+        {
+            return Err(self.wrong(other, &format!("{key} says otherwise; take one of them out")));
+        }
+        let theta = found.get("rope_theta").map_or(Some(whole), Value::as_f64);
+        Ok(RopeSpec { theta: theta.ok_or_else(|| self.wrong(key, "a number rope_theta is needed in it"))?, scaling })
+    }
+
+    /// What a description of rotary positions says of their scaling.
+    fn scaling(&self, key: &str, found: &Value) -> Result<RopeScaling, HfError> {
         let Value::Object(part) = found else { return Err(self.wrong(key, "an object is needed")) };
         let number = |name: &str| {
             let found = part.get(name).and_then(Value::as_f64);
             found.ok_or_else(|| self.wrong(key, &format!("a number {name} is needed in it")))
         };
-        let scaling = match kind(part) {
-            "default" => RopeScaling::None,
-            "linear" => RopeScaling::Linear { factor: number("factor")? },
-            "llama3" => RopeScaling::Llama3 {
+        match kind(part) {
+            "default" => Ok(RopeScaling::None),
+            "linear" => Ok(RopeScaling::Linear { factor: number("factor")? }),
+            "llama3" => Ok(RopeScaling::Llama3 {
                 factor: number("factor")?,
                 low_frequency_factor: number("low_freq_factor")?,
                 high_frequency_factor: number("high_freq_factor")?,
                 original_context: number("original_max_position_embeddings")? as u32,
-            },
-            _ => return Err(self.wrong(key, "rope_type default, linear or llama3 is computed")),
-        };
-        let theta = part.get("rope_theta").map_or(Some(whole), Value::as_f64);
-        Ok(RopeSpec { theta: theta.ok_or_else(|| self.wrong(key, "a number rope_theta is needed in it"))?, scaling })
+            }),
+            _ => Err(self.wrong(key, "rope_type default, linear or llama3 is computed")),
+        }
     }
 
     /// A size, or what it is if it is not given.

@@ -101,6 +101,7 @@ fn of_a_llama_too_what_is_not_computed_is_refused_by_name() {
         ("rope_scaling", json!({"type": "yarn", "factor": 2.0}), "rope_type default, linear or llama3 is computed"),
         ("rope_scaling", json!({"type": "linear"}), "a number factor is needed in it"),
         ("rope_scaling", json!(3), "rope_scaling is 3; an object is needed"),
+        ("rope_parameters", json!({"rope_type": "default"}), "rope_parameters says otherwise; take one of them out"),
         ("rope_theta", json!("big"), "rope_theta is \"big\"; a number is needed"),
         ("tie_word_embeddings", json!(1), "tie_word_embeddings is 1; true or false is needed"),
         ("num_key_value_heads", json!(0), "num_key_value_heads is 0; a whole number above 0"),

@@ -80,13 +80,22 @@ impl Element {
         }
     }
 
-    /// Appends values, rounded to nearest even.
-    pub(crate) fn encode(self, values: &[f32], out: &mut Vec<u8>) {
+    /// Appends values, rounded to nearest even; or the first finite one that would not be finite any more.
+    pub(crate) fn encode(self, values: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
+        let lost = |x: &&f32| match self {
+            Self::F32 => false,
+            Self::F16 => x.is_finite() && !f16::from_f32(**x).is_finite(),
+            Self::Bf16 => x.is_finite() && !bf16::from_f32(**x).is_finite(),
+        };
+        if let Some(value) = values.iter().find(lost) {
+            return Err(*value);
+        }
         match self {
             Self::F32 => out.extend(values.iter().flat_map(|x| x.to_le_bytes())),
             Self::F16 => out.extend(values.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes())),
             Self::Bf16 => out.extend(values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes())),
         }
+        Ok(())
     }
 }
 
@@ -95,17 +104,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_does_not_fit_is_not_made_infinite() {
+        for (kind, value) in [(Element::F16, 70_000.0), (Element::Bf16, f32::MAX)] {
+            assert_eq!(kind.encode(&[1.0, value], &mut Vec::new()), Err(value), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn halves_are_rounded_to_even_and_widened_exactly() {
         for (kind, value, stored) in [
             // Halfway between two: 1 + 2^-8, 1 + 3 x 2^-8, 1 + 2^-11.
             (Element::Bf16, 1.0 + 1.0 / 256.0, 1.0),
             (Element::Bf16, 1.0 + 3.0 / 256.0, 1.015_625),
             (Element::F16, 1.0 + 1.0 / 2048.0, 1.0),
-            (Element::F16, 70_000.0, f32::INFINITY),
+            (Element::F16, f32::INFINITY, f32::INFINITY),
             (Element::F32, 0.1, 0.1),
         ] {
             let mut bytes = Vec::new();
-            kind.encode(&[value], &mut bytes);
+            kind.encode(&[value], &mut bytes).expect("it fits");
             assert_eq!(bytes.len(), kind.bytes());
             kind.decode(&bytes, |_, found| assert_eq!(found, stored, "{kind:?} of {value}"));
         }

@@ -1,9 +1,14 @@
 //! What can be wrong with weight files, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use shoal_config::hf::HfError;
+
+/// Wrong tensors that are named; a file may have a million of them, and the list goes into faults and control messages.
+const NAMED: usize = 50;
+/// Bytes of what is said of one: names come from the file.
+const SAID: usize = 200;
 
 /// What was asked, what was found, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +46,7 @@ pub enum FilesError {
     Tensors {
         /// Which file or directory.
         path: PathBuf,
-        /// Everything that is wrong, by name.
+        /// What is wrong, by name: all of it, or the first [`NAMED`] and how many more.
         wrong: Vec<String>,
     },
     /// A separate head for a model whose head is its token table.
@@ -68,4 +73,33 @@ pub enum FilesError {
     /// Whoever wanted it does not any more.
     #[error("reading the initial weights was stopped")]
     Stopped,
+}
+
+impl FilesError {
+    /// The tensors of `path` are wrong, as said of each.
+    pub(super) fn tensors(path: &Path, mut wrong: Vec<String>) -> Self {
+        let more = wrong.len().saturating_sub(NAMED);
+        wrong.truncate(NAMED);
+        for said in &mut wrong {
+            said.truncate(said.floor_char_boundary(SAID));
+        }
+        if more > 0 {
+            wrong.push(format!("and {more} more"));
+        }
+        Self::Tensors { path: path.to_owned(), wrong }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut_and_counted() {
+        let wrong: Vec<String> = (0..100_000).map(|i| format!("tensor {i} {}", "é".repeat(500))).collect();
+        let FilesError::Tensors { wrong, .. } = FilesError::tensors(Path::new("/x"), wrong) else { panic!("tensors") };
+        assert_eq!(wrong.len(), NAMED + 1);
+        assert_eq!(wrong[NAMED], "and 99950 more");
+        assert!(wrong.iter().all(|said| said.len() <= SAID));
+    }
 }

@@ -1,6 +1,6 @@
 //! Weights in files of other programs, read and written by ranges: nobody ever holds a whole model.
 //!
-//! * [`map`] says which of our elements lie where in which of their tensors; a permutation at the edge, nothing more.
+//! * `map` says which of our elements lie where in which of their tensors; a permutation at the edge, nothing more.
 //! * [`Files`] reads any interval of our space out of Hugging Face's safetensors or an llm.c checkpoint.
 //! * [`write`] puts their tensors together from whoever has ours.
 //!

@@ -109,7 +109,7 @@ impl Files {
         };
         wrong.extend(found.keys().filter(|name| !hf::is_buffer(name)).map(|name| format!("{name} is no part of it")));
         if !wrong.is_empty() {
-            return Err(FilesError::Tensors { path: path.to_owned(), wrong });
+            return Err(FilesError::tensors(path, wrong));
         }
         Ok(Self { path: path.to_owned(), parts, map, places, head, read: AtomicU64::new(0) })
     }
@@ -119,8 +119,7 @@ impl Files {
         let failed = |source| FilesError::Read { path: path.to_owned(), source };
         let form = |found| FilesError::Form { path: path.to_owned(), form: "an llm.c checkpoint", found };
         let header = shoal_config::llmc::read(&file, len).map_err(failed)?.map_err(form)?;
-        let (map, places) =
-            llmc::map(table, model, &header).map_err(|wrong| FilesError::Tensors { path: path.to_owned(), wrong })?;
+        let (map, places) = llmc::map(table, model, &header).map_err(|wrong| FilesError::tensors(path, wrong))?;
         let parts = vec![Part { path: path.to_owned(), file }];
         Ok(Self { path: path.to_owned(), parts, map, places, head: None, read: AtomicU64::new(0) })
     }

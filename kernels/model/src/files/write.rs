@@ -63,7 +63,10 @@ fn values(values: &[f32], kind: Element, out: &mut dyn Write) -> io::Result<()> 
     let mut bytes = Vec::with_capacity(values.len().min(STRETCH as usize) * kind.bytes());
     for stretch in values.chunks(STRETCH as usize) {
         bytes.clear();
-        kind.encode(stretch, &mut bytes);
+        kind.encode(stretch, &mut bytes).map_err(|value| {
+            let told = format!("a weight is {value:e}, which {} cannot hold; export as fp32", kind.name());
+            io::Error::new(io::ErrorKind::InvalidData, told)
+        })?;
         out.write_all(&bytes)?;
     }
     Ok(())
