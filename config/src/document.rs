@@ -1,13 +1,31 @@
 //! A TOML file with the line of everything in it, read key by key.
 
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, Place, Problem};
 use crate::limits;
+
+/// Bytes that a file may have. Nobody types more; what has no end, or is another file, is not read to its end.
+const MOST: u64 = 1 << 20;
+
+/// The text of a file.
+pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    let mut text = String::new();
+    File::open(path).map_err(failed)?.take(MOST + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MOST {
+        let told = format!("it has more than the {MOST} bytes that are allowed for a file with keys");
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, told)));
+    }
+    Ok(text)
+}
 
 /// A parsed file.
 pub(crate) struct Document<'t> {

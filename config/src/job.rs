@@ -25,7 +25,7 @@ use crate::value::{Held, OrNone};
 /// # Errors
 /// If it cannot be read, or as [`parse`].
 pub fn read(path: &Path) -> Result<JobSpec, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = crate::document::read(path)?;
     let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
 }

@@ -37,7 +37,7 @@ pub struct NodeSpec {
 /// # Errors
 /// If it cannot be read, or as [`parse`].
 pub fn read(path: &Path) -> Result<NodeSpec, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = crate::document::read(path)?;
     let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
 }

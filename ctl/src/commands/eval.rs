@@ -85,10 +85,18 @@ fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
         DataFormat::Text => {
             let tokenizer = tokenizer::of(job, args.tokenizer.as_deref())?;
             if tokenizer.facts().kind != TokenizerKind::Bytes {
-                let bytes = fs::metadata(&path).map_err(Failure::file("find", &path))?.len();
+                let meta = fs::metadata(&path).map_err(Failure::file("find", &path))?;
+                if !meta.is_file() {
+                    let path = path.display();
+                    let said =
+                        format!("{path} is no file; a text for the job's tokenizer is one file, or use `data prepare`");
+                    return Err(Failure::Usage(said));
+                }
+                let bytes = meta.len();
                 if bytes > MOST_BYTES {
                     let path = path.display();
-                    let said = format!("{path} has {bytes} bytes; allowed for a text: {MOST_BYTES}; use `data prepare` on it");
+                    let said =
+                        format!("{path} has {bytes} bytes; allowed for a text: {MOST_BYTES}; use `data prepare` on it");
                     return Err(Failure::Usage(said));
                 }
                 let text = fs::read_to_string(&path).map_err(Failure::file("read as text", &path))?;

@@ -16,10 +16,12 @@ fn bad_jobs_are_refused_and_the_cluster_goes_on() {
         assert!(text.contains(from), "{from}");
         text.replace(from, to)
     };
+    let line = text.lines().position(|line| line.starts_with("heads = ")).expect("it has heads") + 1;
+    let place = format!("typo.toml:{line}");
     let empty = cluster.path().join("empty.txt");
     fs::write(&empty, "").expect("written");
     let cases = [
-        ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", "typo.toml:7"]),
+        ("typo", edit("heads = 4", "haeds = 4"), 2, vec!["haeds", "heads", &place]),
         ("indivisible", edit("heads = 4", "heads = 5"), 2, vec!["heads", "64", "5"]),
         (
             "layout",
