@@ -46,7 +46,7 @@ pub enum FilesError {
     Tensors {
         /// Which file or directory.
         path: PathBuf,
-        /// What is wrong, by name: all of it, or the first [`NAMED`] and how many more.
+        /// What is wrong, by name: all of it, or the first of it and how many more.
         wrong: Vec<String>,
     },
     /// A separate head for a model whose head is its token table.
