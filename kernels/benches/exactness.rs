@@ -117,7 +117,7 @@ fn norm_free(bencher: divan::Bencher<'_, '_>, name: &str) {
         let mut sums = [0.0_f32; 16];
         for chunk in x.as_chunks::<16>().0 {
             for (sum, x) in sums.iter_mut().zip(chunk) {
-                *sum = x.mul_add(*x, *sum);
+                *sum += x * x;
             }
         }
         sums.iter().sum::<f32>()

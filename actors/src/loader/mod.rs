@@ -110,14 +110,12 @@ impl Corpus {
         let Some(asked) = &self.data.tokenizer else { return Ok(found) };
         let asked = Tokenizer::open(asked)?.facts();
         let path = &self.data.path;
-        shards::check_vocab(path, &asked, self.vocab)?;
-        match found {
-            Some(found) if found.digest != asked.digest => {
-                Err(DataError::OtherTokenizer { path: path.clone(), asked: asked.into(), found: found.into() })
-            }
-            Some(found) => Ok(Some(found)),
-            None => Ok(Some(asked)),
+        // What was made with another tokenizer is said so first: neither's vocabulary would help.
+        if let Some(found) = found.filter(|found| found.digest != asked.digest) {
+            return Err(DataError::OtherTokenizer { path: path.clone(), asked: asked.into(), found: found.into() });
         }
+        shards::check_vocab(path, &asked, self.vocab)?;
+        Ok(Some(found.unwrap_or(asked)))
     }
 
     fn read_tokens(&self, reading: &Reading) -> Result<DataFacts, DataError> {

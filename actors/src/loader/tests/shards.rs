@@ -70,6 +70,10 @@ fn shards_that_do_not_fit_are_refused_with_the_reason() {
     let out = prepared(&dir, TokenizerSpec::Gpt2);
     refused(&shards(&out, None), 50_256, &["tokenizer gpt2 of 50257 tokens", "vocab is 50256", "at least 50257"]);
     refused(&shards(&out, Some(TokenizerSpec::Bytes)), 50_257, &["[data] tokenizer is bytes", "was made with gpt2"]);
+    // Also where the tokenizer that was asked for would not fit the model.
+    let other = TempDir::new().expect("temp dir");
+    let bytes = prepared(&other, TokenizerSpec::Bytes);
+    refused(&shards(&bytes, Some(TokenizerSpec::Gpt2)), 256, &["[data] tokenizer is gpt2", "was made with bytes"]);
     refused(&shards(&dir.path().join("input.txt"), None), 50_257, &["not a manifest"]);
     refused(&shards(dir.path(), None), 50_257, &["manifest.json cannot be read", "shoalctl data prepare"]);
     let shard = out.join("train_000001.bin");
