@@ -1,7 +1,7 @@
 //! Daemons that share no directory, on addresses of their own: what docs/several-machines.md says.
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -34,10 +34,13 @@ fn workers_with_directories_and_addresses_of_their_own_train_together() {
     cluster.ok(&["init", "--node", "m2", "--node", "m3"]);
     let home = cluster.path().join("cluster");
     let hosts = [("m2", Ipv4Addr::new(127, 0, 0, 2)), ("m3", Ipv4Addr::new(127, 0, 0, 3))];
-    let free =
-        UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 1), 0)).and_then(|socket| socket.local_addr()).expect("a port");
-    let join = free.to_string();
-    let _coordinator = Daemon::start(&home, &["coordinator", "--listen", &join]);
+    let _coordinator = Daemon::start(&home, &["coordinator", "--listen", "127.0.0.1:0"]);
+    // A port that was free a moment ago may be somebody else's by now, so it takes its own and says which.
+    let join = wait::until("the coordinator's address", Duration::from_secs(60), || {
+        let said = fs::read_to_string(home.join("coordinator/transport.addr")).ok()?;
+        said.trim().parse::<SocketAddr>().ok()
+    });
+    let join = join.to_string();
     let workers = hosts.map(|(name, address)| {
         let dir = cluster.path().join(format!("machine-{name}"));
         fs::create_dir_all(dir.join("nodes")).expect("made");
