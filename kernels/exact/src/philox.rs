@@ -1,8 +1,10 @@
 //! Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
 //! as 1, 2, 3" (SC'11): a keyed bijection of a 128-bit counter. No state, so any element can be drawn anywhere.
 
-const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+/// Multipliers of a round.
+pub const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+/// What a round adds to the key.
+pub const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// Four 32-bit words for one counter under one key.
 #[must_use]

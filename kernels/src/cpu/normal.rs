@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use shoal_exact::philox::{MULTIPLIER, WEYL};
+
 use super::Class;
 use super::class::by_class;
 
@@ -115,8 +117,6 @@ fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
 
-const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const CENTRE_ABOVE: [f64; 8] = [
     3.387_132_872_796_366_5,
     1.331_416_678_917_843_8e2,
