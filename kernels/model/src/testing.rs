@@ -55,7 +55,7 @@ pub(crate) fn optimizers() -> Vec<(&'static str, OptimizerSpec)> {
     let adam = AdamSpec { beta1: 0.9, beta2: 0.95, epsilon: 1e-6, weight_decay: 0.1 };
     let sgd = |momentum| OptimizerSpec::Sgd(SgdSpec { momentum, weight_decay: 0.1 });
     let rmsprop =
-        |momentum| OptimizerSpec::RmsProp(RmsPropSpec { alpha: 0.9, epsilon: 1e-6, momentum, weight_decay: 0.1 });
+        |momentum| OptimizerSpec::RmsProp(RmsPropSpec { alpha: 0.9, epsilon: 1e-4, momentum, weight_decay: 0.1 });
     let adafactor = |beta1, parameter_scale| {
         OptimizerSpec::Adafactor(AdafactorSpec {
             epsilon1: 1e-30,

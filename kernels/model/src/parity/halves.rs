@@ -17,8 +17,7 @@ const TYPES: [(Precision, &str, f64); 2] = [(Precision::Bf16, "bf16", 2e-2), (FP
 /// What the script found with rounding, and the model it rounded.
 fn golden() -> (Golden, Golden) {
     let plain = Golden::gpt2();
-    let file = std::fs::read(fixture(plain.name, "halves")).expect("the script wrote it");
-    (Golden { file, ..Golden::gpt2() }, plain)
+    (plain.with("halves"), plain)
 }
 
 fn job_in(plain: &Golden, precision: Precision, lanes: u32, micro_batch: u32) -> (Job, f32) {
