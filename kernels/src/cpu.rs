@@ -29,7 +29,6 @@ mod rope;
 mod rows;
 mod sgd;
 mod swiglu;
-pub(crate) mod turn;
 
 #[cfg(test)]
 mod testing;

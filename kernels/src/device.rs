@@ -15,7 +15,7 @@ mod update;
 pub use dropout::{Dropout, DropoutKey, DropoutSite};
 pub use optimizer::{Adafactor, Adam, Decay, Factors, Momentum, RmsProp, Sgd, Squares};
 pub use queue::{JobPanic, Queue};
-pub use rope::{Rotary, RotaryScaling, rope_table};
+pub use rope::{Rotary, RotaryScaling};
 pub use shape::{Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSum, Write};
 
 use std::ops::Range;

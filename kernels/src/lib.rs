@@ -19,6 +19,5 @@ pub use cpu::{Class, CpuDevice, SLICE, normals};
 pub use device::{
     Adafactor, Adam, Attention, Decay, Device, Dropout, DropoutKey, DropoutSite, Factors, IGNORE, JobPanic, Layout,
     Linear, LossSum, Momentum, NormParams, Queue, RmsProp, Rotary, RotaryScaling, Sgd, SquareSum, Squares, Write,
-    rope_table,
 };
 pub use half::Half;

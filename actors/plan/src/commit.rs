@@ -5,13 +5,13 @@
 
 use shoal_config::spec::{AdamSpec, OptimizerSpec};
 use shoal_exact::ExactSum;
+use shoal_exact::elementary::{power, whole_power};
 
 use crate::batch::digest_of_step;
 use crate::job::Job;
 use crate::learning_rate::learning_rate;
 use crate::ledger::{Corrections, Head, LedgerEntry, Update, UpdateScalars, backward_seed};
 use crate::loss_scale::{LossScale, Verdict};
-use crate::power;
 use crate::protocol::{LossSum, Norm};
 
 /// What the holders report of one step.
@@ -78,12 +78,12 @@ fn scalars(job: &Job, step: u64, time: u64, (tokens, loss_scale): (u64, f32), no
         corrections: match &train.optimizer {
             OptimizerSpec::AdamW(AdamSpec { beta1, beta2, .. })
             | OptimizerSpec::Adam(AdamSpec { beta1, beta2, .. }) => Corrections::Adam {
-                step_size: bits(rate / (1.0 - power::whole(f64::from(*beta1), time))),
-                root_correction: bits((1.0 - power::whole(f64::from(*beta2), time)).sqrt()),
+                step_size: bits(rate / (1.0 - whole_power(f64::from(*beta1), time))),
+                root_correction: bits((1.0 - whole_power(f64::from(*beta2), time)).sqrt()),
             },
             OptimizerSpec::Sgd(_) | OptimizerSpec::RmsProp(_) => Corrections::None,
             OptimizerSpec::Adafactor(spec) => {
-                Corrections::Adafactor { share: bits(power::fraction(time as f64, f64::from(spec.decay_rate))) }
+                Corrections::Adafactor { share: bits(power(time as f64, f64::from(spec.decay_rate))) }
             }
         },
     }

@@ -1,6 +1,7 @@
 //! The learning rate of a step: IEEE operations in a written order, the same on every machine.
 
 use shoal_config::spec::{LrShape, LrSpec};
+use shoal_exact::elementary::cos_half_turns;
 
 /// The learning rate of a step (from 1) of `steps`: linear up to the peak over the warm-up, then as the schedule's shape says.
 /// `time` counts updates, this one included: Adafactor's relative steps are of its own state, which a skip does not touch.
@@ -17,27 +18,13 @@ pub fn learning_rate(schedule: &LrSpec, steps: u64, (step, time): (u64, u64)) ->
     };
     let line = |from| peak + progress(from) * (minimum - peak);
     match shape {
-        LrShape::Cosine => minimum + 0.5 * (1.0 + cosine_of_half_turns(progress(warmup))) * (peak - minimum),
+        LrShape::Cosine => minimum + 0.5 * (1.0 + cos_half_turns(progress(warmup))) * (peak - minimum),
         LrShape::Linear => line(warmup),
         LrShape::Constant => peak,
         LrShape::InverseSqrt => (peak * (warmup.max(1) as f64 / step as f64).sqrt()).max(minimum),
         LrShape::RelativeStep => (1.0 / (time as f64).sqrt()).min(peak),
         LrShape::Wsd { decay } => line(steps.saturating_sub(decay).max(warmup)),
     }
-}
-
-/// cos(pi x) for x in 0..=1, as 1 - 2 sin^2(pi x / 2) with the Taylor series of the sine up to the 25th power, which on
-/// this range is exact to the last bits of an f64.
-fn cosine_of_half_turns(x: f64) -> f64 {
-    let angle = std::f64::consts::FRAC_PI_2 * x;
-    let square = angle * angle;
-    let mut sum = 1.0;
-    for k in (1..=12).rev() {
-        let k = f64::from(k);
-        sum = 1.0 - sum * square / ((2.0 * k) * (2.0 * k + 1.0));
-    }
-    let sine = angle * sum;
-    1.0 - 2.0 * sine * sine
 }
 
 #[cfg(test)]
@@ -48,14 +35,6 @@ mod tests {
 
     fn close(found: f64, want: f64) {
         assert!((found - want).abs() < 1e-15, "{found} is not {want}");
-    }
-
-    #[test]
-    fn cosines_are_those_of_the_library() {
-        for i in 0..=1000 {
-            let x = f64::from(i) / 1000.0;
-            close(cosine_of_half_turns(x), (std::f64::consts::PI * x).cos());
-        }
     }
 
     #[test]

@@ -32,7 +32,6 @@ pub mod membership;
 pub mod memory;
 pub mod partition;
 pub mod planner;
-mod power;
 pub mod predict;
 pub mod protocol;
 pub mod rules;

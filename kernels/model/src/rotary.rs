@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use shoal_config::spec::{ModelSpec, RopeScaling, RopeSpec};
-use shoal_kernels::{Arena, Buffer, Device, Rotary, RotaryScaling, Tag, rope_table};
+use shoal_kernels::{Arena, Buffer, Device, Rotary, RotaryScaling, Tag};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::memory::rotary_elements;
 
@@ -20,9 +20,9 @@ pub(crate) fn table(
         ModelSpec::Llama(llama) if rotary_elements(model, table, blocks) > 0 => &llama.rope,
         ModelSpec::Llama(_) | ModelSpec::Gpt2(_) => return Ok(None),
     };
-    let values = rope_table(model.context() as usize, model.head_size() as usize, &turns(rope));
-    let mut buffer = arena.alloc(Tag::Weight, values.len()).map_err(|source| ModelError::Rotary { source })?;
-    device.upload(buffer.view_mut(), &values);
+    let elements = rotary_elements(model, table, blocks) as usize;
+    let mut buffer = arena.alloc(Tag::Weight, elements).map_err(|source| ModelError::Rotary { source })?;
+    device.rope_table(buffer.view_mut(), model.head_size() as usize, &turns(rope));
     Ok(Some(buffer))
 }
 

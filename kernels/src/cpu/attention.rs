@@ -9,10 +9,12 @@ mod decode;
 #[cfg(test)]
 mod tests;
 
+use shoal_exact::elementary::ln;
+
 use super::class::by_class;
 use super::dropout::{Stream, mask};
 use super::lanes::{LANES, Lanes};
-use super::math::{exp, ln};
+use super::math::exp;
 use super::matmul::{Size, Strided, product};
 use super::pool::Parts;
 use super::{CpuDevice, THREAD_SCRATCH};

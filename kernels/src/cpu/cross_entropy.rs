@@ -7,10 +7,12 @@ mod tests;
 
 use std::sync::{Mutex, PoisonError};
 
+use shoal_exact::elementary::ln;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::lanes::{LANES, Lanes};
-use super::math::{exp, ln};
+use super::math::exp;
 use super::pool::Parts;
 use crate::device::{IGNORE, LossSum};
 

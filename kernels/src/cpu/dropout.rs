@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use shoal_exact::philox::philox4x32;
+use shoal_exact::philox::philox4x32_run;
 
 use super::CpuDevice;
 use super::class::by_class;
@@ -38,12 +38,9 @@ impl Stream {
     #[inline(always)]
     pub(super) fn factors(&self, group: u64) -> [f32; GROUP] {
         let mut factors = [0.0; GROUP];
-        for i in 0..16_u64 {
-            let counter = group * 16 + i;
-            let words = philox4x32(self.key, [counter as u32, (counter >> 32) as u32, self.block, self.site]);
-            for (w, word) in words.into_iter().enumerate() {
-                factors[w * 16 + i as usize] = if word >= self.threshold { self.factor } else { 0.0 };
-            }
+        let words = philox4x32_run::<16>(self.key, group * 16, [self.block, self.site]);
+        for (factor, &word) in factors.iter_mut().zip(words.as_flattened()) {
+            *factor = if word >= self.threshold { self.factor } else { 0.0 };
         }
         factors
     }

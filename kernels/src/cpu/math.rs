@@ -1,4 +1,5 @@
-//! Elementary functions of this crate's own, so that no platform's library enters bits.
+//! The exponential in f32 of this crate's own, for elements: no platform's library enters bits. What is not done element by
+//! element takes `shoal_exact::elementary`, in f64.
 
 /// e^x for x in [-87, 88]; clamped outside, NaN for NaN. Relative error below 2e-7.
 ///
@@ -24,26 +25,6 @@ pub(super) fn exp(x: f32) -> f32 {
     p * scale
 }
 
-/// ln(x) for finite x > 0, in f64: relative error below 1e-15. NaN for NaN and for what has no logarithm.
-#[inline(always)]
-pub(super) fn ln(x: f64) -> f64 {
-    if !(x >= f64::MIN_POSITIVE && x.is_finite()) {
-        return f64::NAN;
-    }
-    // x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln(m) = 2 atanh((m - 1) / (m + 1)).
-    let bits = x.to_bits();
-    let offset = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
-    let exponent = (offset as i64) >> 52;
-    let m = f64::from_bits(bits.wrapping_sub((exponent as u64) << 52));
-    let s = (m - 1.0) / (m + 1.0);
-    let z = s * s;
-    let mut series = 1.0 / 23.0;
-    for denominator in [21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
-        series = series * z + 1.0 / denominator;
-    }
-    2.0 * s * series + exponent as f64 * std::f64::consts::LN_2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,16 +40,5 @@ mod tests {
         assert!(worst < 2e-7, "{worst:e}");
         assert!(exp(f32::NAN).is_nan());
         assert_eq!((exp(0.0), exp(f32::NEG_INFINITY) < 2e-38), (1.0, true));
-    }
-
-    #[test]
-    fn ln_is_close_over_its_range() {
-        for i in 1..100_000 {
-            let x = f64::from(i) * 1e-3 * f64::from(i);
-            let want = x.ln();
-            assert!((ln(x) - want).abs() <= 1e-15 * want.abs().max(1.0), "{x}: {} {want}", ln(x));
-        }
-        assert!(ln(f64::NAN).is_nan() && ln(f64::INFINITY).is_nan() && ln(0.0).is_nan());
-        assert_eq!(ln(1.0), 0.0);
     }
 }

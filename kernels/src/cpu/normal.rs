@@ -6,7 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use shoal_exact::philox::{MULTIPLIER, WEYL};
+use shoal_exact::elementary::ln;
+use shoal_exact::philox::philox4x32_run;
 
 use super::Class;
 use super::class::by_class;
@@ -35,7 +36,7 @@ pub fn normals(seed: u64, stream: [u32; 2], start: u64, deviation: f64, out: &mu
 
 by_class! {
     fn batch(out: &mut [f32; BATCH], seed: u64, stream: [u32; 2], first: u64, deviation: f64) {
-        let words = philox(seed, stream, first);
+        let words = philox4x32_run::<COUNTERS>([seed as u32, (seed >> 32) as u32], first, stream);
         let mut uniform = [0.0; BATCH];
         for (lane, words) in words.iter().enumerate() {
             for (group, &word) in words.iter().enumerate() {
@@ -50,28 +51,6 @@ by_class! {
             *x = drawn[i % 4 * COUNTERS + i / 4];
         }
     }
-}
-
-/// `philox4x32` of [`COUNTERS`] counters in a row, by word: as `shoal_exact::philox`, with the counters side by side.
-#[inline(always)]
-fn philox(seed: u64, stream: [u32; 2], first: u64) -> [[u32; COUNTERS]; 4] {
-    let (mut k0, mut k1) = (seed as u32, (seed >> 32) as u32);
-    let [mut c0, mut c1] = [[0; COUNTERS]; 2];
-    for (i, (low, high)) in c0.iter_mut().zip(&mut c1).enumerate() {
-        let counter = first.wrapping_add(i as u64);
-        (*low, *high) = (counter as u32, (counter >> 32) as u32);
-    }
-    let (mut c2, mut c3) = ([stream[0]; COUNTERS], [stream[1]; COUNTERS]);
-    for _ in 0..10 {
-        for i in 0..COUNTERS {
-            let (p0, p1) = (u64::from(MULTIPLIER[0]) * u64::from(c0[i]), u64::from(MULTIPLIER[1]) * u64::from(c2[i]));
-            (c0[i], c1[i], c2[i], c3[i]) =
-                ((p1 >> 32) as u32 ^ c1[i] ^ k0, p1 as u32, (p0 >> 32) as u32 ^ c3[i] ^ k1, p0 as u32);
-        }
-        k0 = k0.wrapping_add(WEYL[0]);
-        k1 = k1.wrapping_add(WEYL[1]);
-    }
-    [c0, c1, c2, c3]
 }
 
 /// The inverse of the standard normal distribution function for `2^-33 <= p <= 1 - 2^-33`, relative error about 1e-16.
@@ -90,25 +69,6 @@ fn quantile(p: f64) -> f64 {
     let above = if central { q * polynomial(&CENTRE_ABOVE, r) } else { outside };
     let below = if central { polynomial(&CENTRE_BELOW, r) } else { polynomial(&MIDDLE_BELOW, tail) };
     above / below
-}
-
-/// Natural logarithm of a normal positive number: `e ln 2 + 2 artanh((m - 1) / (m + 1))` with `m` within a factor of
-/// sqrt(2) of one; the series is cut where its terms pass below 2^-56.
-#[inline(always)]
-fn ln(x: f64) -> f64 {
-    const MANTISSA: u64 = (1 << 52) - 1;
-    let bits = x.to_bits();
-    let m = f64::from_bits((bits & MANTISSA) | (1023 << 52));
-    let above = m > std::f64::consts::SQRT_2;
-    let exponent = (bits >> 52) as i32 - 1023 + i32::from(above);
-    let m = if above { m * 0.5 } else { m };
-    let z = (m - 1.0) / (m + 1.0);
-    let square = z * z;
-    let mut series = 0.0;
-    for k in (0..12).rev() {
-        series = series * square + 1.0 / f64::from(2 * k + 1);
-    }
-    f64::from(exponent) * std::f64::consts::LN_2 + 2.0 * z * series
 }
 
 /// Horner, constant term first in the table.

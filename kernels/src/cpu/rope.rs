@@ -4,10 +4,12 @@
 #[cfg(test)]
 mod tests;
 
+use shoal_exact::elementary::sin_cos;
+
 use super::CpuDevice;
 use super::class::by_class;
 use super::pool::Parts;
-use crate::device::Attention;
+use crate::device::{Attention, Rotary};
 
 by_class! {
     /// Turns all queries and keys of one token by one row of the table; `sign` is -1 to turn back.
@@ -27,6 +29,24 @@ by_class! {
 }
 
 impl CpuDevice {
+    pub(crate) fn rope_table(&self, table: &mut [f32], size: usize, rotary: &Rotary) {
+        let fits = size > 0 && size.is_multiple_of(2) && table.len().is_multiple_of(size);
+        assert!(fits, "KN-1 (shapes): a table of {} for heads of {size}", table.len());
+        let turns = rotary.turns(size);
+        let positions = table.len() / size;
+        let table = Parts::of(table);
+        self.pool.divide(positions, 1, |run| {
+            for position in run {
+                // SAFETY: runs of positions of one division are disjoint.
+                let (pairs, _) = unsafe { table.part(position * size..(position + 1) * size) }.as_chunks_mut::<2>();
+                for (pair, turn) in pairs.iter_mut().zip(&turns) {
+                    let (sin, cos) = sin_cos(position as f64 * turn);
+                    *pair = [cos as f32, sin as f32];
+                }
+            }
+        });
+    }
+
     pub(crate) fn rope(&self, qkv: &mut [f32], table: &[f32], shape: Attention, back: bool) {
         let Attention { samples, positions, heads, size, .. } = shape;
         let (tokens, packed) = (samples * positions, shape.packed());

@@ -1,8 +1,9 @@
 //! Rotary positions: what each position turns each pair of elements by.
 
+use shoal_exact::elementary::power;
+
 use super::{Attention, Device};
 use crate::arena::{View, ViewMut};
-use crate::cpu::turn;
 
 /// How fast pairs turn (Su et al., "RoFormer").
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,8 +39,8 @@ pub enum RotaryScaling {
 
 impl Rotary {
     /// Radians a position for each pair of a head of `size` elements.
-    fn turns(&self, size: usize) -> Vec<f64> {
-        let turn = |pair: usize| turn::power(self.theta, -2.0 * pair as f64 / size as f64);
+    pub(crate) fn turns(&self, size: usize) -> Vec<f64> {
+        let turn = |pair: usize| power(self.theta, -2.0 * pair as f64 / size as f64);
         (0..size / 2).map(|pair| self.scaling.slowed(turn(pair))).collect()
     }
 }
@@ -64,28 +65,17 @@ impl RotaryScaling {
     }
 }
 
-/// The table `[positions, size / 2, 2]` of cosines and sines that [`Device::rope`] takes, for heads of `size` elements: each
-/// the true value of its angle, computed in f64 and rounded once. A pure function of its arguments on every machine.
-///
-/// # Panics
-/// If `size` is odd.
-#[must_use]
-pub fn rope_table(positions: usize, size: usize, rotary: &Rotary) -> Vec<f32> {
-    assert!(size.is_multiple_of(2), "KN-1 (shapes): a head of {size} elements is not made of pairs");
-    let turns = rotary.turns(size);
-    let mut table = Vec::with_capacity(positions * size);
-    for position in 0..positions {
-        for &turn in &turns {
-            let (sin, cos) = turn::sin_cos(position as f64 * turn);
-            table.extend([cos as f32, sin as f32]);
+impl Device {
+    /// Writes the table `[positions, size / 2, 2]` of cosines and sines that [`Self::rope`] takes, for as many positions as `dst`
+    /// has room for and heads of `size` elements: each the true value of its angle, computed in f64 and rounded once.
+    pub fn rope_table(&self, dst: ViewMut<'_>, size: usize, rotary: &Rotary) {
+        match self {
+            Self::Cpu(cpu) => cpu.rope_table(dst.into_host(), size, rotary),
         }
     }
-    table
-}
 
-impl Device {
     /// Turns queries and keys of the packed `qkv [tokens, packed]` in place by their positions within the sample; values are left
-    /// alone. Element `i` of a head's first half and of its second half are a pair; `table` is that of [`rope_table`] or a part
+    /// alone. Element `i` of a head's first half and of its second half are a pair; `table` is that of [`Self::rope_table`] or a part
     /// of it from some position on, which then is that of each sample's first token.
     pub fn rope(&self, qkv: ViewMut<'_>, table: View<'_>, shape: Attention) {
         match self {

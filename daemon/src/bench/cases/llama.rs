@@ -1,6 +1,6 @@
 //! Operations that a Llama has and a GPT-2 has not.
 
-use shoal_kernels::{Attention, Rotary, RotaryScaling, Tag, Write, rope_table};
+use shoal_kernels::{Attention, Rotary, RotaryScaling, Tag, Write};
 
 use super::{Case, buffer, buffers, case, named, passes};
 
@@ -31,9 +31,8 @@ pub(super) fn rope(shape: Attention) -> Case {
     let work = passes(2, tokens * (shape.heads + shape.kv_heads) * shape.size);
     case("rope", named(shape), work, move |device, arena| {
         let mut qkv = buffer(device, arena, tokens * shape.packed())?;
-        let table = rope_table(shape.positions, shape.size, &Rotary { theta: 1e4, scaling: RotaryScaling::None });
-        let mut turns = arena.alloc(Tag::Temporary, table.len())?;
-        device.upload(turns.view_mut(), &table);
+        let mut turns = arena.alloc(Tag::Temporary, shape.positions * shape.size)?;
+        device.rope_table(turns.view_mut(), shape.size, &Rotary { theta: 1e4, scaling: RotaryScaling::None });
         Ok(Box::new(move |device| device.rope(qkv.view_mut(), turns.view(), shape)))
     })
 }

@@ -74,16 +74,6 @@ fn known_values() {
 }
 
 #[test]
-fn logarithm_agrees_with_the_standard_library() {
-    for i in 1..2000u32 {
-        for x in [f64::from(i) / 2000.0, f64::from(i) * 1e-12, 2f64.powi(-(i as i32 % 900))] {
-            let (got, want) = (ln(x), x.ln());
-            assert!((got - want).abs() <= 4.0 * f64::EPSILON * want.abs().max(1e-3), "{x}: {got} {want}");
-        }
-    }
-}
-
-#[test]
 fn it_is_odd_and_rises() {
     let mut before = f64::NEG_INFINITY;
     for i in 1..4096 {

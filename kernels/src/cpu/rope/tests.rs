@@ -1,5 +1,5 @@
 use super::super::testing::{close, everywhere, inner, is_gradient, values, wide};
-use crate::device::{Attention, Rotary, RotaryScaling, rope_table};
+use crate::device::{Attention, Rotary, RotaryScaling};
 
 const PLAIN: Rotary = Rotary { theta: 10_000.0, scaling: RotaryScaling::None };
 const LLAMA3: Rotary = Rotary {
@@ -30,6 +30,14 @@ fn reference(qkv: &[f64], table: &[f32], shape: Attention) -> Vec<f64> {
         }
     }
     out
+}
+
+fn rope_table(positions: usize, size: usize, rotary: &Rotary) -> Vec<f32> {
+    everywhere(|device| {
+        let mut table = vec![f32::NAN; positions * size];
+        device.rope_table(&mut table, size, rotary);
+        table
+    })
 }
 
 fn turned(qkv: &[f32], table: &[f32], shape: Attention, back: bool) -> Vec<f32> {
