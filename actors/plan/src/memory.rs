@@ -1,26 +1,27 @@
 //! Bytes a plan takes on each node, by purpose. The planner holds a plan against the nodes' budgets with these
 //! formulas, and the arenas' high-water marks are held against them in turn.
 //!
-//! Everything is f32 (4 bytes an element). e: elements of a piece; b, s, h, V, a, k, d, f: micro-batch, context, width,
+//! Everything is f32 (4 bytes an element) unless said otherwise. e: elements of a piece; b, s, h, V, a, k, d, f: micro-batch, context, width,
 //! vocabulary, query heads, key and value heads, elements of a head, width inside the MLP; n: elements of a norm's statistics a
 //! token (LayerNorm 2, RMSNorm 1); g: maps into the MLP (GELU 1, SwiGLU 2); w: elements whose weights a stage computes with, the
-//! token table for a lone tied head included; r: elements of the rotary table, d s on a stage with a layer that turns.
+//! token table for a lone tied head included; u: the most of them that one product reads; r: elements of the rotary table, d s on a
+//! stage with a layer that turns.
 //!
 //! | purpose | tier | bytes |
 //! |---|---|---|
 //! | owned state | device | 4 (k e + f): weight and moments are k kinds (AdamW: 3); f factors (Adafactor: rows + columns of a matrix) |
 //! | owned gradients | device | 4 e for each lane subtree that replicas send, for own and tied part; one becomes the sum |
-//! | seat weights | device | 4 (w + r) |
+//! | seat weights | device | 4 (w + r); with precision bf16 or fp16, 2 w + 4 r |
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
 //! | stash | device | 4 b s x micro-batches in flight x (2 h + 2 a d + 2 k d + g f + a + 2 n a layer, h a head); with precision bf16 or fp16, 2 in place of 4 for all but a + 2 n |
 //! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + n) from loss to backward; head's stage only |
-//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's; with precision bf16 or fp16, 4 b s x (2 h + the most of 4 a d + 4 k d, g f + 2 f, 2 h + g f, 2 h + a d + 2 k d): what is kept in halves is made, and opened again, beside it |
+//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's; with precision bf16 or fp16, 8 b s h + 4 x the most of b s (4 a d + 4 k d) and b s x (the most of g f + 2 f, 2 h + g f, 2 h + a d + 2 k d) + u: what is kept in halves is made, and opened again, beside it, and the weights of one product are widened |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 4 (k e + f) |
 //! | shadow gradients | host | 4 e |
 //!
 //! While state moves, what was held stays until training goes on: 4 (k e + f) of the old pieces, as much of each new piece that is
-//! not one of them, and 4 w; gradients, lane sums, stash and logits are gone by then.
+//! not one of them, and the seat weights; gradients, lane sums, stash and logits are gone by then.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,7 +35,7 @@ use crate::ids::{BlockId, NodeId};
 use crate::lanes::subtrees;
 use crate::layout::Plan;
 use crate::schedule::in_flight;
-use crate::space::GradPart;
+use crate::space::{GradPart, Interval};
 
 #[cfg(test)]
 mod tests;
@@ -154,14 +155,16 @@ impl Rows {
         Self { width: u64::from(model.width()), queries, kv, inner, norm, hidden }
     }
 
-    fn scratch(&self, precision: Precision) -> u64 {
+    /// Elements for `tokens` tokens, where one product reads `opened` elements of weights at most.
+    fn scratch(&self, precision: Precision, tokens: u64, opened: u64) -> u64 {
         let Self { width, queries, kv, inner, hidden, .. } = *self;
+        let mapped = 2 * width + queries + kv;
         match precision {
-            Precision::Fp32 => width + (2 * inner).max(2 * queries + kv).max(2 * width + queries + kv),
-            // What is kept in halves is made, and opened again, beside it.
+            Precision::Fp32 => tokens * (width + (2 * inner).max(2 * queries + kv).max(mapped)),
+            // What is kept in halves is made, and opened again, beside it. Attention reads no weights.
             Precision::Bf16 | Precision::Fp16(_) => {
-                let attention = (4 * queries + 2 * kv).max(2 * width + queries + kv);
-                2 * width + attention.max(hidden + 2 * inner).max(2 * width + hidden)
+                let product = tokens * mapped.max(hidden + 2 * inner).max(2 * width + hidden) + opened;
+                tokens * 2 * width + product.max(tokens * (4 * queries + 2 * kv))
             }
         }
     }
@@ -180,10 +183,7 @@ impl Rows {
 pub fn stash_bytes(spec: &JobSpec, kind: BlockKind) -> u64 {
     let model = &spec.model;
     let rows = Rows::of(model);
-    let bytes = match spec.train.numerics.precision {
-        Precision::Fp32 => F32,
-        Precision::Bf16 | Precision::Fp16(_) => F32 / 2,
-    };
+    let bytes = spec.train.numerics.precision.bytes();
     let each = match kind {
         BlockKind::Embedding => 0,
         BlockKind::Layer => {
@@ -245,12 +245,17 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         }
         Wire::Bf16 | Wire::Fp32 => 0,
     };
+    let precision = spec.train.numerics.precision;
+    let opened = table.weights_needed_by(seat.blocks.clone()).into_iter().map(|(block, interval)| {
+        let products = table.block(block).products().into_iter().filter_map(|product| product.intersection(interval));
+        products.map(Interval::len).max().unwrap_or(0)
+    });
     NodeBytes {
-        seat_weights: F32 * (weights + rotary_elements(&spec.model, table, &seat.blocks)),
+        seat_weights: precision.bytes() * weights + F32 * rotary_elements(&spec.model, table, &seat.blocks),
         lane_sums: F32 * (differentiated * open + single),
         stash: flying * u64::from(spec.train.micro_batch) * kept,
         logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },
-        scratch: F32 * tokens * rows.scratch(spec.train.numerics.precision),
+        scratch: F32 * rows.scratch(precision, tokens, opened.max().unwrap_or(0)),
         transit: F32 * (4 * tokens * rows.width + weights),
         ..NodeBytes::default()
     }
@@ -276,9 +281,9 @@ pub fn parts(lanes: u32, runs: &[Range<u32>]) -> u64 {
 
 /// Elements of a piece that the head's stage contributes to as well.
 #[must_use]
-pub fn tied_elements(table: &ModelTable, block: BlockId, interval: crate::space::Interval) -> u64 {
+pub fn tied_elements(table: &ModelTable, block: BlockId, interval: Interval) -> u64 {
     let tied = table.units_of(block).into_iter().find(|unit| unit.part == GradPart::TiedHead);
-    tied.and_then(|unit| table.extent(unit).intersection(interval)).map_or(0, crate::space::Interval::len)
+    tied.and_then(|unit| table.extent(unit).intersection(interval)).map_or(0, Interval::len)
 }
 
 /// Bytes of every node that a plan gives something.

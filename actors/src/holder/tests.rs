@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Ending, Layout, job, text};
-use shoal_config::spec::Schedule;
+use shoal_config::spec::{Precision, Schedule};
 use shoal_plan::engine::{RedundancyState, State, Timing};
 use shoal_plan::ids::NodeId;
 use tempfile::TempDir;
@@ -177,8 +177,20 @@ async fn arenas_return_to_nothing_after_the_end() {
 /// The planner's formulas bound what the arenas really held, at any time of a whole run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arenas_stay_within_what_the_planner_counts() {
-    for (layout, nodes) in [(Layout::new(1, 1), 1), (Layout::new(2, 2), 4), (Layout::new(1, 3), 3)] {
-        let (_dir, mut cluster) = cluster(layout, nodes).await;
+    for (layout, nodes, precision) in [
+        (Layout::new(1, 1), 1, Precision::Fp32),
+        (Layout::new(2, 2), 4, Precision::Fp32),
+        (Layout::new(1, 3), 3, Precision::Fp32),
+        (Layout::new(1, 1), 1, Precision::Bf16),
+        (Layout::new(2, 2), 4, Precision::Bf16),
+    ] {
+        let dir = TempDir::new().expect("a temp dir");
+        let mut job = Arc::unwrap_or_clone(job(text(&dir), layout, STEPS));
+        job.spec.train.numerics.precision = precision;
+        let mut cluster = Cluster::new(Arc::new(job));
+        for node in 1..=nodes {
+            cluster.join(node).await;
+        }
         let idle: Vec<_> = (1..=nodes).map(|node| cluster.high(node)).collect();
         cluster.until_step(1).await;
         let counted = cluster.counted();

@@ -26,6 +26,17 @@ pub enum Precision {
     Fp16(LossScaleSpec),
 }
 
+impl Precision {
+    /// Bytes of an element that is kept.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Fp32 => 4,
+            Self::Bf16 | Self::Fp16(_) => 2,
+        }
+    }
+}
+
 /// How gradients are scaled so that they neither vanish nor overflow in a half type. Scales are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -39,6 +39,11 @@ impl StoredType {
         })
     }
 
+    /// What is rounded to, if anything is.
+    pub(crate) fn half(self) -> Option<Half> {
+        self.0
+    }
+
     /// Whether anything is rounded.
     pub(crate) fn is_rounded(self) -> bool {
         self.0.is_some()

@@ -1,29 +1,58 @@
-//! Compute weights: a stage's own copy of the parameters it computes with, rounded to the job's precision. Losing them loses
-//! nothing.
+//! Compute weights: a stage's own copy of the parameters it computes with, in the job's precision. Losing them loses nothing.
+//!
+//! WE-1 (one width at a time): of a half type, two lie in a slot, and what one product reads of them is widened beside them for as
+//! long as it reads.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use shoal_kernels::{Arena, Buffer, Device, Tag, View, ViewMut};
+use shoal_kernels::{Arena, ArenaError, Buffer, Device, Half, Tag, View, ViewMut};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use crate::ModelError;
+use crate::block::Scope;
 use crate::stored::StoredType;
 
 /// The weights of a stage's blocks, and the token table for a head away from the embedding.
 pub(crate) struct Weights {
     parts: Vec<Part>,
-    stored: StoredType,
 }
 
 struct Part {
     block: BlockId,
     interval: Interval,
-    values: Buffer,
+    values: Values,
+}
+
+enum Values {
+    /// As they are.
+    Plain(Buffer),
+    /// Two a slot.
+    Packed(Buffer, Half),
+}
+
+/// Weights as products read them.
+pub(crate) enum Opened<'w> {
+    /// Where they are kept.
+    Kept(View<'w>),
+    /// Widened.
+    Wide(Buffer),
 }
 
 const NEEDED: &str = "WE-2 (a stage computes with what its blocks need)";
+const WHOLE: &str = "WE-4 (weights of a half type are nobody's masters)";
+
+impl Opened<'_> {
+    /// f32, whatever they are kept as.
+    pub(crate) fn view(&self) -> View<'_> {
+        match self {
+            Self::Kept(view) => *view,
+            Self::Wide(buffer) => buffer.view(),
+        }
+    }
+}
 
 impl Part {
     fn holds(&self, block: BlockId, wanted: Interval) -> bool {
@@ -40,52 +69,114 @@ impl Weights {
         stored: StoredType,
     ) -> Result<Self, ModelError> {
         let parts = table.weights_needed_by(blocks).into_iter().map(|(block, interval)| {
-            let values = arena
-                .alloc_zeroed(Tag::Weight, interval.len() as usize)
-                .map_err(|source| ModelError::Weights { block, source })?;
+            let room = |elements| {
+                arena.alloc_zeroed(Tag::Weight, elements).map_err(|source| ModelError::Weights { block, source })
+            };
+            let elements = interval.len() as usize;
+            let values = match stored.half() {
+                None => Values::Plain(room(elements)?),
+                // Zero is zero in every type.
+                Some(half) => Values::Packed(room(Half::slots(elements))?, half),
+            };
             Ok(Part { block, interval, values })
         });
-        Ok(Self { parts: parts.collect::<Result<_, ModelError>>()?, stored })
+        Ok(Self { parts: parts.collect::<Result<_, ModelError>>()? })
     }
 
     /// Overwrites the elements of `interval` that are here.
     pub(crate) fn write(&mut self, device: &Device, block: BlockId, interval: Interval, values: &[f32]) {
-        assert_eq!(interval.len(), values.len() as u64, "WE-1 (one value an element)");
+        assert_eq!(interval.len(), values.len() as u64, "WE-3 (one value an element)");
         for part in self.parts.iter_mut().filter(|p| p.block == block) {
             let Some(common) = part.interval.intersection(interval) else { continue };
-            let mut target = part.values.view_mut().range(within(part.interval, common));
-            device.upload(target.reborrow(), &values[within(interval, common)]);
-            self.stored.round(device, target);
+            let (place, values) = (within(part.interval, common), &values[within(interval, common)]);
+            match &mut part.values {
+                Values::Plain(kept) => device.upload(kept.view_mut().range(place), values),
+                Values::Packed(slots, half) => {
+                    device.upload_packed(slots.view_mut().range(halved(place)), values, *half)
+                }
+            }
         }
     }
 
     /// Overwrites the elements of `interval` that are here from memory of the same device.
     pub(crate) fn copy(&mut self, device: &Device, block: BlockId, interval: Interval, values: View<'_>) {
-        assert_eq!(interval.len(), values.len() as u64, "WE-1 (one value an element)");
+        assert_eq!(interval.len(), values.len() as u64, "WE-3 (one value an element)");
         for part in self.parts.iter_mut().filter(|p| p.block == block) {
             let Some(common) = part.interval.intersection(interval) else { continue };
-            let mut target = part.values.view_mut().range(within(part.interval, common));
-            device.copy(target.reborrow(), values.range(within(interval, common)));
-            self.stored.round(device, target);
+            let (place, values) = (within(part.interval, common), values.range(within(interval, common)));
+            match &mut part.values {
+                Values::Plain(kept) => device.copy(kept.view_mut().range(place), values),
+                Values::Packed(slots, half) => device.pack(slots.view_mut().range(halved(place)), values, *half),
+            }
         }
     }
 
-    /// Some elements of a block, which the stage must have, to be written.
+    /// Some elements of a block, which the stage must have as f32, to be written.
     pub(crate) fn view_mut(&mut self, block: BlockId, range: Range<usize>) -> ViewMut<'_> {
         let wanted = Interval::new(range.start as u64, range.end as u64);
         let part = self.parts.iter_mut().find(|p| p.holds(block, wanted)).expect(NEEDED);
-        part.values.view_mut().range(within(part.interval, wanted))
+        match &mut part.values {
+            Values::Plain(kept) => kept.view_mut().range(within(part.interval, wanted)),
+            Values::Packed(..) => panic!("{WHOLE}"),
+        }
     }
 
-    /// Some elements of a block, which the stage must have.
+    /// Some elements of a block, which the stage must have as f32.
     pub(crate) fn view(&self, block: BlockId, range: Range<usize>) -> View<'_> {
+        let (part, place) = self.part(block, range);
+        match &part.values {
+            Values::Plain(kept) => kept.view().range(place),
+            Values::Packed(..) => panic!("{WHOLE}"),
+        }
+    }
+
+    /// The part that has some elements, and where it has them.
+    fn part(&self, block: BlockId, range: Range<usize>) -> (&Part, Range<usize>) {
         let wanted = Interval::new(range.start as u64, range.end as u64);
         let part = self.parts.iter().find(|p| p.holds(block, wanted)).expect(NEEDED);
-        part.values.view().range(within(part.interval, wanted))
+        (part, within(part.interval, wanted))
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// Some weights of a block, which the stage must have.
+    pub(crate) fn open(&self, block: BlockId, range: Range<usize>) -> Result<Opened<'a>, ArenaError> {
+        let (part, place) = self.weights.part(block, range);
+        match &part.values {
+            Values::Plain(kept) => Ok(Opened::Kept(kept.view().range(place))),
+            Values::Packed(slots, half) => {
+                let mut wide = self.arena.alloc(Tag::Temporary, place.len())?;
+                self.device.unpack(wide.view_mut(), slots.view().range(halved(place)), *half);
+                Ok(Opened::Wide(wide))
+            }
+        }
+    }
+
+    /// A table `[any, width]` and the tokens' rows in it: the whole one if it can be read as it is, or what they need of it.
+    pub(crate) fn rows_of<'t>(
+        &self,
+        (block, range): (BlockId, Range<usize>),
+        tokens: &'t [u32],
+    ) -> Result<(Opened<'a>, Cow<'t, [u32]>), ArenaError> {
+        let (part, place) = self.weights.part(block, range);
+        match &part.values {
+            Values::Plain(kept) => Ok((Opened::Kept(kept.view().range(place)), Cow::Borrowed(tokens))),
+            Values::Packed(slots, half) => {
+                let mut wide = self.arena.alloc(Tag::Temporary, tokens.len() * self.sizes.width)?;
+                self.device.unpack_rows(wide.view_mut(), slots.view().range(halved(place)), tokens, *half);
+                Ok((Opened::Wide(wide), (0..tokens.len() as u32).collect()))
+            }
+        }
     }
 }
 
 /// `inner` as indices into an array that starts at `outer`'s start.
 fn within(outer: Interval, inner: Interval) -> Range<usize> {
     (inner.start - outer.start) as usize..(inner.end - outer.start) as usize
+}
+
+/// The slots of some packed elements.
+fn halved(place: Range<usize>) -> Range<usize> {
+    assert!(place.start.is_multiple_of(2), "WE-5 (spaces are cut at even elements): {place:?}");
+    place.start / 2..place.end.div_ceil(2)
 }

@@ -64,6 +64,29 @@ impl CpuDevice {
         self.pool.divide(x.len(), GRAIN, |run| pack(self.class, unsafe { packed.part(run.clone()) }, &x[run], half));
     }
 
+    pub(crate) fn unpack_rows(&self, x: &mut [f32], packed: &[f32], rows: &[u32], half: Half) {
+        if rows.is_empty() {
+            return;
+        }
+        let width = x.len() / rows.len();
+        assert!(x.len() == rows.len() * width && width.is_multiple_of(2), "KN-1 (shapes): {} packed rows", rows.len());
+        let packed = halves(packed, 2 * packed.len());
+        let x = Parts::of(x);
+        self.pool.divide(rows.len(), GRAIN.div_ceil(width.max(1)), |run| {
+            for row in run {
+                let from = rows[row] as usize * width;
+                assert!(from + width <= packed.len(), "KN-5 (tokens are in the vocabulary): token {}", rows[row]);
+                // SAFETY: rows are disjoint.
+                unpack(
+                    self.class,
+                    unsafe { x.part(row * width..(row + 1) * width) },
+                    &packed[from..from + width],
+                    half,
+                );
+            }
+        });
+    }
+
     pub(crate) fn unpack(&self, x: &mut [f32], packed: &[f32], half: Half) {
         let packed = halves(packed, x.len());
         let x = Parts::of(x);

@@ -29,6 +29,20 @@ impl Device {
         }
     }
 
+    /// [`Self::pack`] of values in host memory.
+    pub fn upload_packed(&self, packed: ViewMut<'_>, x: &[f32], half: Half) {
+        match self {
+            Self::Cpu(cpu) => cpu.pack(packed.into_host(), x, half),
+        }
+    }
+
+    /// Rows of a packed table, widened: row `i` of `x [rows, width]` is row `rows[i]` of the table; the width is even.
+    pub fn unpack_rows(&self, x: ViewMut<'_>, packed: View<'_>, rows: &[u32], half: Half) {
+        match self {
+            Self::Cpu(cpu) => cpu.unpack_rows(x.into_host(), packed.host(), rows, half),
+        }
+    }
+
     /// The elements that [`Self::pack`] put into `packed`.
     pub fn unpack(&self, x: ViewMut<'_>, packed: View<'_>, half: Half) {
         match self {

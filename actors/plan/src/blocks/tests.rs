@@ -111,3 +111,41 @@ fn an_untied_head_owns_its_table_and_contributes_to_no_other() {
     assert_eq!(own.units_computed_by(4..5), [unit(head, GradPart::Own)]);
     assert_eq!(own.weights_needed_by(4..5), [(head, Interval::new(0, 64 + 256 * 64))]);
 }
+
+#[test]
+fn a_product_reads_a_map_with_its_bias_and_its_neighbours() {
+    let mut odd = llama([1, 4, 2, 64, 80, 65], false);
+    (odd.attention_bias, odd.mlp_bias) = (true, true);
+    let gpt2 = ModelTable::of(&gpt2(1, 2, 32, 8, 65));
+    let llama = ModelTable::of(&ModelSpec::Llama(odd));
+    let hull = |table: &ModelTable, block: u32, first: &str, last: &str| {
+        let block = table.block(BlockId(block));
+        Interval::new(block.place(first).start, block.place(last).end)
+    };
+    let products = |table: &ModelTable, block: u32| table.block(BlockId(block)).products();
+    assert_eq!(products(&gpt2, 0), [hull(&gpt2, 0, "wte", "wte"), hull(&gpt2, 0, "wpe", "wpe")]);
+    let of = |(first, last): (&str, &str)| hull(&gpt2, 1, first, last);
+    let maps = [
+        ("ln_1.weight", "ln_1.bias"),
+        ("attn.q.weight", "attn.kv.bias"),
+        ("attn.proj.weight", "attn.proj.bias"),
+        ("ln_2.weight", "ln_2.bias"),
+        ("mlp.fc.weight", "mlp.fc.bias"),
+        ("mlp.proj.weight", "mlp.proj.bias"),
+    ];
+    assert_eq!(products(&gpt2, 1), maps.map(of));
+    let of = |(first, last): (&str, &str)| hull(&llama, 1, first, last);
+    let maps = [
+        ("norm_1.weight", "norm_1.weight"),
+        ("attn.q.weight", "attn.kv.bias"),
+        ("attn.proj.weight", "attn.proj.bias"),
+        ("norm_2.weight", "norm_2.weight"),
+        ("mlp.gate.weight", "mlp.up.bias"),
+        ("mlp.down.weight", "mlp.down.bias"),
+    ];
+    assert_eq!(products(&llama, 1), maps.map(of));
+    assert_eq!(
+        products(&llama, 2),
+        [hull(&llama, 2, "norm_f.weight", "norm_f.weight"), hull(&llama, 2, HEAD_TABLE, HEAD_TABLE)]
+    );
+}

@@ -8,6 +8,7 @@ use shoal_plan::ids::BlockId;
 
 use super::{Scope, range};
 use crate::sums::Accumulator;
+use crate::weights::Opened;
 
 /// Where its parameters lie.
 #[derive(Clone, Debug)]
@@ -26,11 +27,16 @@ impl Embedding {
     /// `[rows, width]` from the tokens of each row.
     pub(crate) fn forward(&self, scope: &Scope<'_>, tokens: &[u32], tag: Tag) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(tag, scope.sizes.width)?;
-        let wte = scope.weights.view(self.block, self.wte.clone());
-        let first = scope.first() * scope.sizes.width;
-        let wpe = self.wpe.as_ref().map(|wpe| scope.weights.view(self.block, wpe.start + first..wpe.end));
+        let (wte, rows) = scope.rows_of((self.block, self.wte.clone()), tokens)?;
+        let (width, context) = (scope.sizes.width, scope.sizes.context);
+        let positions = |wpe: &Range<usize>| {
+            let first = wpe.start + scope.first() * width;
+            scope.open(self.block, first..first + context * width)
+        };
+        let wpe = self.wpe.as_ref().map(positions).transpose()?;
         let dropout = scope.dropout(self.block, DropoutSite::Embedding);
-        scope.device.embedding(y.view_mut(), tokens, (wte, wpe), scope.sizes.context, dropout.as_ref());
+        let tables = (wte.view(), wpe.as_ref().map(Opened::view));
+        scope.device.embedding(y.view_mut(), &rows, tables, context, dropout.as_ref());
         Ok(y)
     }
 

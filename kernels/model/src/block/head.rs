@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_config::spec::ModelSpec;
-use shoal_kernels::{ArenaError, Buffer, Layout, Linear, LossSum, SLICE, Tag, View, ViewMut, Write};
+use shoal_kernels::{ArenaError, Buffer, Layout, Linear, LossSum, SLICE, Tag, Write};
 use shoal_plan::blocks::{BlockTable, ModelTable};
 use shoal_plan::ids::BlockId;
 use shoal_plan::memory::LOGIT_ROWS;
@@ -52,9 +52,11 @@ impl Head {
     pub(crate) fn evaluate(&self, scope: &Scope<'_>, x: &Buffer, targets: &[u32]) -> Result<LossSum, ArenaError> {
         let mut norm_f = scope.per_row(Tag::Temporary, self.norm_f.statistics())?;
         let normed = self.norm_f.forward(scope, self.block, x, &mut norm_f)?;
+        let table = scope.open(self.table.0, self.table.1.clone())?;
         let mut total = LossSum::ZERO;
         self.each_tile(scope, TILE, |rows, logits, shape| {
-            self.logits(scope, logits.view_mut(), normed.view().range(elements_of(&rows, shape.inputs)), shape);
+            let normed = normed.view().range(elements_of(&rows, shape.inputs));
+            scope.device.linear(logits.view_mut(), normed, table.view(), None, shape);
             total.merge(&scope.device.cross_entropy_loss(logits.view(), &targets[rows]));
         })?;
         Ok(total)
@@ -82,16 +84,16 @@ impl Head {
             Write::Overwrite => (TILE, Write::Overwrite),
             Write::Add => (scope.rows(), Write::Add),
         };
+        let table = scope.open(self.table.0, self.table.1.clone())?;
         let mut total = LossSum::ZERO;
         self.each_tile(scope, tile, |rows, logits, shape| {
             let inputs = elements_of(&rows, shape.inputs);
             let normed = normed.view().range(inputs.clone());
-            self.logits(scope, logits.view_mut(), normed, shape);
+            device.linear(logits.view_mut(), normed, table.view(), None, shape);
             total.merge(&device.cross_entropy(logits.view_mut(), &targets[rows], seed));
             device.linear_weight_gradient(into.part(self.dtable.clone()), logits.view(), normed, shape, write);
             write = Write::Add;
-            let table = scope.weights.view(self.table.0, self.table.1.clone());
-            device.linear_input_gradient(dnormed.view_mut().range(inputs), logits.view(), table, shape);
+            device.linear_input_gradient(dnormed.view_mut().range(inputs), logits.view(), table.view(), shape);
         })?;
         Ok((total, Scored { x, norm_f, dnormed }))
     }
@@ -113,11 +115,6 @@ impl Head {
         Ok(())
     }
 
-    fn logits(&self, scope: &Scope<'_>, logits: ViewMut<'_>, normed: View<'_>, shape: Linear) {
-        let table = scope.weights.view(self.table.0, self.table.1.clone());
-        scope.device.linear(logits, normed, table, None, shape);
-    }
-
     /// Logits alone, `[rows, vocab]`.
     pub(crate) fn predict(&self, scope: &Scope<'_>, x: &Buffer) -> Result<Buffer, ArenaError> {
         let mut norm_f = scope.per_row(Tag::Temporary, self.norm_f.statistics())?;
@@ -125,7 +122,8 @@ impl Head {
         let mut all = scope.per_row(Tag::Temporary, scope.sizes.vocab)?;
         let (rows, inputs, outputs) = (scope.rows(), scope.sizes.width, scope.sizes.vocab);
         let shape = Linear { rows, inputs, outputs, layout: Layout::OutIn };
-        self.logits(scope, all.view_mut(), normed.view(), shape);
+        let table = scope.open(self.table.0, self.table.1.clone())?;
+        scope.device.linear(all.view_mut(), normed.view(), table.view(), None, shape);
         Ok(all)
     }
 
@@ -138,7 +136,7 @@ impl Head {
     ) -> Result<Buffer, ArenaError> {
         let Scored { x, norm_f, dnormed } = scored;
         let mut dx = scope.per_row(Tag::Activation, scope.sizes.width)?;
-        self.norm_f.backward(scope, self.block, (&mut dx, Write::Overwrite), &dnormed, (&x, &norm_f), own);
+        self.norm_f.backward(scope, self.block, (&mut dx, Write::Overwrite), &dnormed, (&x, &norm_f), own)?;
         Ok(dx)
     }
 }

@@ -238,8 +238,7 @@ impl Layer {
             map.input_gradient(scope, self.block, &dy)?
         };
         drop(dy);
-        norm.backward(scope, self.block, (gradient, Write::Add), &dnormed, (x, &stats), into);
-        Ok(())
+        norm.backward(scope, self.block, (gradient, Write::Add), &dnormed, (x, &stats), into)
     }
 }
 

@@ -41,9 +41,13 @@ impl Map {
         tag: Tag,
     ) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(tag, self.outputs)?;
-        let weight = scope.weights.view(block, self.weight.clone());
-        let bias = self.bias.as_ref().map(|bias| scope.weights.view(block, bias.clone()));
-        scope.device.linear(y.view_mut(), x.view(), weight, bias, self.shape(scope));
+        // A bias lies behind its weight.
+        let start = self.weight.start;
+        let end = self.bias.as_ref().map_or(self.weight.end, |bias| bias.end);
+        let both = scope.open(block, start..end)?;
+        let part = |place: &Range<usize>| both.view().range(place.start - start..place.end - start);
+        let bias = self.bias.as_ref().map(part);
+        scope.device.linear(y.view_mut(), x.view(), part(&self.weight), bias, self.shape(scope));
         Ok(y)
     }
 
@@ -61,8 +65,8 @@ impl Map {
     pub(super) fn input_gradient(&self, scope: &Scope<'_>, block: BlockId, dy: &Buffer) -> Result<Buffer, ArenaError> {
         let shape = self.shape(scope);
         let mut dx = scope.per_row(Tag::Temporary, shape.inputs)?;
-        let weight = scope.weights.view(block, self.weight.clone());
-        scope.device.linear_input_gradient(dx.view_mut(), dy.view(), weight, shape);
+        let weight = scope.open(block, self.weight.clone())?;
+        scope.device.linear_input_gradient(dx.view_mut(), dy.view(), weight.view(), shape);
         Ok(dx)
     }
 

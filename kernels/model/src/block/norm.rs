@@ -54,14 +54,15 @@ impl Norm {
         stats: &mut Buffer,
     ) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(Tag::Temporary, scope.sizes.width)?;
-        let (weight, epsilon) = (|place: &Range<usize>| scope.weights.view(block, place.clone()), scope.sizes.epsilon);
+        let (weight, epsilon) = (|place: &Range<usize>| scope.open(block, place.clone()), scope.sizes.epsilon);
         match self {
             Self::Layer { gamma, beta } => {
-                let params = NormParams { gamma: weight(gamma), beta: weight(beta), epsilon };
+                let (gamma, beta) = (weight(gamma)?, weight(beta)?);
+                let params = NormParams { gamma: gamma.view(), beta: beta.view(), epsilon };
                 scope.device.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
             }
             Self::Rms { gamma } => {
-                scope.device.rms_norm(y.view_mut(), stats.view_mut(), x.view(), weight(gamma), epsilon);
+                scope.device.rms_norm(y.view_mut(), stats.view_mut(), x.view(), weight(gamma)?.view(), epsilon);
             }
         }
         Ok(y)
@@ -76,20 +77,21 @@ impl Norm {
         dy: &Buffer,
         (x, stats): (&Buffer, &Buffer),
         into: &mut Accumulator<'_>,
-    ) {
+    ) -> Result<(), ArenaError> {
         let params_write = into.write;
         let (dx, saved) = ((dx.view_mut(), write), (x.view(), stats.view()));
         match self {
             Self::Layer { gamma, beta } => {
                 let (dgamma, dbeta) = into.two_parts(gamma.clone(), beta.clone());
-                let weight = scope.weights.view(block, gamma.clone());
-                scope.device.layer_norm_backward(dx, (dgamma, dbeta, params_write), dy.view(), saved, weight);
+                let weight = scope.open(block, gamma.clone())?;
+                scope.device.layer_norm_backward(dx, (dgamma, dbeta, params_write), dy.view(), saved, weight.view());
             }
             Self::Rms { gamma } => {
-                let weight = scope.weights.view(block, gamma.clone());
+                let weight = scope.open(block, gamma.clone())?;
                 let dgamma = (into.part(gamma.clone()), params_write);
-                scope.device.rms_norm_backward(dx, dgamma, dy.view(), saved, weight);
+                scope.device.rms_norm_backward(dx, dgamma, dy.view(), saved, weight.view());
             }
         }
+        Ok(())
     }
 }

@@ -40,10 +40,10 @@ impl StageModel {
         self.weights.view_mut(block, interval.range())
     }
 
-    /// Some weights of this stage.
+    /// Some weights of this stage, if it computes with full precision.
     ///
     /// # Panics
-    /// If the stage does not compute with all of them.
+    /// If the stage does not compute with all of them, or has them in a half type.
     #[must_use]
     pub fn read_weights(&self, block: BlockId, interval: Interval) -> View<'_> {
         self.weights.view(block, interval.range())

@@ -2,7 +2,9 @@
 
 use shoal_config::JobSpec;
 use shoal_config::spec::Schedule::{GPipe, OneFOneB};
-use shoal_config::spec::{EvalSpec, LossScaleSpec, NumericsSpec, ParallelSpec, Precision, Schedule, TrainSpec, Wire};
+use shoal_config::spec::{
+    EvalSpec, LossScaleSpec, ModelSpec, NumericsSpec, ParallelSpec, Precision, Schedule, TrainSpec, Wire,
+};
 use shoal_kernels::{Half, Tag};
 use shoal_plan::batch::micro_batches;
 use shoal_plan::blocks::ModelTable;
@@ -235,8 +237,9 @@ fn memory_is_what_the_planner_counts_on() {
         let scratch = arena.total().live;
         let weights = testing::weights(&job.spec, &table);
         let mut pipeline = Pipeline::new(&job, &weights, &device, &arena, &layout(&[], &[], schedule));
-        let padding = rounding(&table);
-        assert_eq!(arena.usage(Tag::Weight).live, bytes.seat_weights + padding);
+        let padding = rounding(&table, 4);
+        let of_weights = rounding(&table, precision.bytes());
+        assert_eq!(arena.usage(Tag::Weight).live, bytes.seat_weights + of_weights);
         pipeline.run(Phase::Train { step: 1 });
         // Of what the head takes, the gradient behind it and the statistics are stashed; the tile of logits is not.
         let tile = 4 * logit_rows(&job.spec) * 256;
@@ -245,8 +248,8 @@ fn memory_is_what_the_planner_counts_on() {
         assert_eq!(arena.usage(Tag::Stash).high, bytes.stash + bytes.logits - tile - opened);
         let sums = arena.usage(Tag::Gradient).high;
         assert!(sums >= bytes.lane_sums && sums <= bytes.lane_sums + 4 * padding, "{sums} {}", bytes.lane_sums);
-        let most =
-            scratch + bytes.seat_weights + bytes.lane_sums + bytes.stash + bytes.logits + bytes.scratch + 5 * padding;
+        let most = scratch + bytes.seat_weights + bytes.lane_sums + bytes.stash + bytes.logits + bytes.scratch;
+        let most = most + of_weights + 5 * padding;
         assert!(arena.total().high <= most, "{} {most}", arena.total().high);
     }
 }
@@ -285,9 +288,47 @@ fn scratch_is_what_the_planner_counts_on() {
     }
 }
 
+/// One layer, from its input to the gradient of it: the most that its arena held, by itself, and what the formula says.
+fn peak_of_a_layer(model: ModelSpec, precision: Precision) -> (u64, u64) {
+    let mut job = testing::with_data(JobSpec { model, ..testing::job(1, 4, 64, 32, 256, 0.0) });
+    (job.spec.train.global_batch, job.spec.parallel.virtual_replicas) = (2, 1);
+    job.spec.train.numerics.precision = precision;
+    let table = ModelTable::of(&job.spec.model);
+    let shape = SeatShape { blocks: 1..2, stage: 0, stages: 1, lanes: 1, micro_batches: 1, schedule: GPipe };
+    let bytes = seat_bytes(&job.spec, &table, &shape);
+    let (device, arena) = testing::device(1);
+    let of_device = arena.total().live;
+    let mut model = StageModel::new((&device, &arena), &job.spec, Arc::new(table.clone()), 1..2, 0..1).expect("room");
+    let values = &testing::weights(&job.spec, &table)[1];
+    model.write_weights(&device, BlockId(1), Interval::new(0, table.blocks[1].len), values);
+    let batch = &micro_batches(&job, 1, 0..1)[0];
+    let mut x = arena.alloc(Tag::Activation, 2 * 32 * job.spec.model.width() as usize).expect("room");
+    device.fill(x.view_mut(), 0.25);
+    let y = model.forward(&device, Phase::Train { step: 1 }, batch, Input::Activation(Arc::new(x))).expect("room");
+    model.backward(&device, batch, y).expect("room");
+    let most = bytes.seat_weights + bytes.lane_sums + bytes.stash + bytes.scratch;
+    (arena.total().high - of_device, most)
+}
+
+/// Compute weights in halves take half the room, and what a product reads of them as f32 is there for that product alone.
+#[test]
+fn weights_in_halves_take_half_the_room_and_one_product_beside_it() {
+    let gpt2 = testing::job(1, 4, 256, 32, 256, 0.0).model;
+    let llama = testing::llama([1, 8, 2, 32, 256, 688, 32, 256], true, true);
+    for model in [gpt2, llama] {
+        let (single, all) = peak_of_a_layer(model.clone(), Precision::Fp32);
+        let (halves, said) = peak_of_a_layer(model, Precision::Bf16);
+        // Each buffer from 64 KiB on is whole pages; the formula takes the largest product and the most temporaries together.
+        let pages = 16 * 4096;
+        assert!(single <= all + pages && single * 20 > all * 19, "{single} of {all}");
+        assert!(halves <= said + pages && halves * 10 > said * 9, "{halves} of {said}");
+        assert!(halves < single && said < all, "{halves} of {said}, {single} of {all}");
+    }
+}
+
 /// What footprints of whole blocks take beyond their elements: buffers from 64 KiB on are whole pages.
-fn rounding(table: &ModelTable) -> u64 {
-    table.blocks.iter().map(|b| Arena::footprint(b.len as usize) - 4 * b.len).sum()
+fn rounding(table: &ModelTable, element: u64) -> u64 {
+    table.blocks.iter().map(|b| Arena::footprint((element * b.len / 4) as usize) - element * b.len).sum()
 }
 
 #[test]

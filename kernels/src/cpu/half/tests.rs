@@ -56,3 +56,23 @@ fn packed_values_come_back_rounded() {
         }
     }
 }
+
+#[test]
+fn rows_of_a_packed_table_are_its_values() {
+    const WIDTH: usize = 6;
+    let rows = [3, 0, 3, 9999, 1];
+    for half in BOTH {
+        let x: Vec<f32> = (0..10_000 * WIDTH).map(|i| half.value(i as u16)).collect();
+        let got = everywhere(|device| {
+            let mut packed = vec![0.0; Half::slots(x.len())];
+            device.pack(&mut packed, &x, half);
+            let mut got = vec![f32::NAN; rows.len() * WIDTH];
+            device.unpack_rows(&mut got, &packed, &rows, half);
+            got
+        });
+        let wanted = rows.iter().flat_map(|&row| &x[row as usize * WIDTH..][..WIDTH]);
+        for (got, wanted) in got.iter().zip(wanted) {
+            assert_eq!(got.to_bits(), half.nearest(*wanted).to_bits(), "{half:?}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
 use shoal_config::JobSpec;
-use shoal_config::spec::Wire;
+use shoal_config::spec::{LossScaleSpec, Precision, Wire};
 use shoal_kernels::Arena;
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::ids::{Lane, MicroBatch as MicroBatchId};
@@ -47,7 +47,16 @@ fn token_by_token_is_what_full_passes_say() {
     let greedy = Sampling { temperature: 0.0, top_k: None, top_p: None, seed: 0 };
     let mut rounded = grouped.clone();
     rounded.train.numerics.wire = Wire::Bf16;
-    for spec in [gpt2, grouped, rounded] {
+    let scale = LossScaleSpec { start: 1024, window: 1000, hysteresis: 2, minimum: 1 };
+    let in_halves = [Precision::Bf16, Precision::Fp16(scale)].into_iter().flat_map(|precision| {
+        [&gpt2, &grouped].map(|spec| {
+            let mut spec = spec.clone();
+            spec.train.numerics.precision = precision;
+            spec
+        })
+    });
+    let in_halves: Vec<_> = in_halves.collect();
+    for spec in [gpt2, grouped, rounded].into_iter().chain(in_halves) {
         let (device, arena) = device(2);
         let mut model = whole(&spec, &device, &arena);
         let mut past = model.past().expect("room");
