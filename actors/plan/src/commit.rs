@@ -38,7 +38,8 @@ pub fn total(norms: impl IntoIterator<Item = Norm>) -> Norm {
 
 /// The record that follows `head`.
 ///
-/// No token, or anything that is not finite, is a skip: the step is used up and nothing changes but the loss scale.
+/// No token, or anything that is not finite, is a skip: the step is used up and nothing changes but the loss scale. So is a
+/// gradient that is so long, clipped, that an f32 cannot hold its square: second moments would not be finite.
 #[must_use]
 pub fn entry(job: &Job, head: &Head, report: &StepReport) -> LedgerEntry {
     let Head { version: at, time, loss_scale } = *head;
@@ -48,7 +49,10 @@ pub fn entry(job: &Job, head: &Head, report: &StepReport) -> LedgerEntry {
     let (update, loss, norm, verdict) = match (report.loss.loss, report.norm) {
         (Norm::Finite(loss), Norm::Finite(norm)) if tokens > 0 => {
             let factor = loss_scale.map_or(1.0, LossScale::factor);
-            (Update::Apply(scalars(job, step, time + 1, (tokens, factor), &norm)), loss, norm, Verdict::Good)
+            match scalars(job, step, time + 1, (tokens, factor), &norm) {
+                Some(scalars) => (Update::Apply(scalars), loss, norm, Verdict::Good),
+                None => (Update::Skip, loss, norm, Verdict::NotFinite),
+            }
         }
         (Norm::Finite(loss), Norm::Finite(norm)) => (Update::Skip, loss, norm, Verdict::Silent),
         (Norm::NotFinite, _) | (_, Norm::NotFinite) => {
@@ -63,16 +67,29 @@ pub fn entry(job: &Job, head: &Head, report: &StepReport) -> LedgerEntry {
     LedgerEntry { step, previous: at.chain, samples, tokens, loss, norm, update, optimizer_time, loss_scale }
 }
 
-fn scalars(job: &Job, step: u64, time: u64, (tokens, loss_scale): (u64, f32), norm: &ExactSum) -> UpdateScalars {
+/// The longest gradient of the mean loss, clipped, that an update takes: 2^62. Nothing of it is longer, so squares are below 2^124.
+const LONGEST: f64 = (1_u64 << 62) as f64;
+
+/// None if the gradient is too long.
+fn scalars(
+    job: &Job,
+    step: u64,
+    time: u64,
+    (tokens, loss_scale): (u64, f32),
+    norm: &ExactSum,
+) -> Option<UpdateScalars> {
     let train = &job.spec.train;
     // The gradient of the mean loss is the seeded sum over tokens and seed; its norm is clipped as PyTorch's
     // clip_grad_norm_ does it: clip / (norm + 1e-6), at most 1.
     let mean = 1.0 / (tokens as f64 * f64::from(backward_seed(&job.spec)) * f64::from(loss_scale));
     let length = norm.to_f64().sqrt() * mean;
     let clip = train.clip.map_or(1.0, |most| (f64::from(most) / (length + 1e-6)).min(1.0));
+    if length * clip > LONGEST {
+        return None;
+    }
     let rate = learning_rate(&train.schedule, train.steps, (step, time));
     let bits = |x: f64| (x as f32).to_bits();
-    UpdateScalars {
+    Some(UpdateScalars {
         scale: bits(clip * mean),
         learning_rate: rate.to_bits(),
         corrections: match &train.optimizer {
@@ -86,7 +103,7 @@ fn scalars(job: &Job, step: u64, time: u64, (tokens, loss_scale): (u64, f32), no
                 Corrections::Adafactor { share: bits(power(time as f64, f64::from(spec.decay_rate))) }
             }
         },
-    }
+    })
 }
 
 #[cfg(test)]
@@ -171,6 +188,25 @@ mod tests {
             let entry = entry(&job, &at(3), &report);
             assert_eq!((entry.update, entry.optimizer_time, entry.step), (Update::Skip, 3, 1));
         }
+    }
+
+    #[test]
+    fn a_gradient_whose_square_no_f32_holds_is_skipped_unless_it_is_clipped() {
+        let mut job = fixture::job();
+        let mean = 1.0 / (512.0 * f64::from(backward_seed(&job.spec)));
+        let squares = |length: f64| (length / mean) * (length / mean);
+        let is_skipped = |job: &Job, length| {
+            let entry = entry(job, &at(3), &report(squares(length), 1.0, 512));
+            assert_eq!(
+                (entry.norm, entry.optimizer_time == 3),
+                (ExactSum::of(squares(length)), entry.update == Update::Skip)
+            );
+            entry.update == Update::Skip
+        };
+        job.spec.train.clip = None;
+        assert!(!is_skipped(&job, LONGEST) && is_skipped(&job, 2.0 * LONGEST));
+        job.spec.train.clip = Some(1.0);
+        assert!(!is_skipped(&job, 2.0 * LONGEST));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn ln(x: f64) -> f64 {
         series = series * square + 1.0 / f64::from(2 * k + 1);
     }
     let result = f64::from(exponent) * LN_2 + 2.0 * z * series;
-    if x >= f64::MIN_POSITIVE && x < f64::INFINITY { result } else { f64::NAN }
+    if (f64::MIN_POSITIVE..f64::INFINITY).contains(&x) { result } else { f64::NAN }
 }
 
 /// `base^exponent` for a positive base, by way of [`exp`] and [`ln`]: about 13 digits.

@@ -2,24 +2,33 @@
 //! between any two of them an update can be put down and taken up again.
 //!
 //! Most optimizers go element by element. Adafactor takes a parameter at a time: its squares enter the second moments, then it
-//! is measured how long its step would be, then the step is made, some rows a stroke. What was measured is carried from stroke
-//! to stroke by whoever calls, because once a weight has changed it cannot be measured again.
+//! is measured how long its step would be, then the step is made, each some rows or columns a stroke. What was measured is
+//! carried from stroke to stroke by whoever calls, because once a weight has changed it cannot be measured again.
+//!
+//! * MU-1 (state): whatever the optimizer remembers of an interval is given with it.
+//! * MU-2 (whole parameters): an interval whose optimizer has factors holds parameters whole.
+//! * MU-3 (one optimizer): a record is of the job's optimizer.
+
+mod factored;
+mod rule;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_config::JobSpec;
-use shoal_config::spec::{AdafactorSpec, Momentum, OptimizerSpec};
-use shoal_kernels::{self as kernels, Adam, Decay, Device, Factors, RmsProp, Sgd, Squares, View, ViewMut};
+use shoal_config::spec::OptimizerSpec;
+use shoal_kernels::{Device, View, ViewMut};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::decay::Decays;
 use shoal_plan::ids::BlockId;
-use shoal_plan::ledger::{Corrections, LedgerEntry, Update, UpdateScalars};
+use shoal_plan::ledger::{LedgerEntry, Update};
 use shoal_plan::space::{Interval, Kind};
-use shoal_plan::state::FactorPlace;
 
-#[cfg(test)]
-mod tests;
+pub use factored::Measured;
+use factored::{Place, Task};
+use rule::{Elementwise, Factored, Rule};
 
 /// A job's optimizer.
 #[derive(Clone, Debug)]
@@ -32,48 +41,22 @@ pub struct Optimizer {
 /// One update of an interval.
 #[derive(Clone, Debug)]
 pub struct Strokes {
-    spec: OptimizerSpec,
-    scalars: UpdateScalars,
     strokes: Vec<Stroke>,
 }
 
-/// The elements of one stroke, from the start of the interval, and the decay of their parameter.
+/// The elements of one stroke, from the start of the interval, and what is done with them.
 #[derive(Clone, Debug, PartialEq)]
 struct Stroke {
-    weight_decay: f32,
     elements: Range<usize>,
     work: Work,
 }
 
-/// What a stroke does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Work {
     /// Update each element.
-    Elements,
-    /// Enter a parameter's squares into its second moments.
-    Squares(Place),
-    /// Measure a parameter's step.
-    Measure(Place),
-    /// Step some rows of a parameter, or some elements of a vector: those of the place.
-    Step(Place),
-}
-
-/// Some of a parameter's second moments, from the start of the interval's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Matrix { rows: Range<usize>, columns: Range<usize> },
-    Vector(Range<usize>),
-}
-
-/// What was measured of a parameter.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// Mean of its row moments.
-    mean: f32,
-    /// Learning rate, over the factor by which the step is too long.
-    rate: f32,
-    /// What decay leaves of a weight.
-    kept: f32,
+    Elements(Elementwise),
+    /// Go on with the parameter that they are of.
+    Parameter(Factored, Task),
 }
 
 /// An interval's state to be updated, as far as the optimizer has it.
@@ -91,12 +74,12 @@ impl<'a> State<'a> {
         Self { weight, moment1: None, moment2: None, factors: None }
     }
 
-    /// Adds a kind.
+    /// Adds a kind. A gradient is none of state, and left out.
     #[must_use]
     pub fn with(mut self, kind: Kind, elements: ViewMut<'a>) -> Self {
         match kind {
             Kind::Weight => self.weight = elements,
-            Kind::Grad => unreachable!("MU-1 (state is weights and what an optimizer remembers)"),
+            Kind::Grad => {}
             Kind::Moment1 => self.moment1 = Some(elements),
             Kind::Moment2 => self.moment2 = Some(elements),
             Kind::Factors => self.factors = Some(elements),
@@ -105,7 +88,7 @@ impl<'a> State<'a> {
     }
 }
 
-const KEPT: &str = "MU-2 (an optimizer's state is there)";
+const KEPT: &str = "MU-1 (state)";
 
 impl Optimizer {
     /// The optimizer of a job with this table.
@@ -114,10 +97,11 @@ impl Optimizer {
         Self { spec: spec.train.optimizer, decays: Decays::of(&spec.train, &table), table }
     }
 
-    /// The update of an interval that a record orders, no stroke much longer than `most` elements; nothing for a skip.
+    /// The update of an interval that a record orders, no stroke much longer than `most` elements, unless some columns of a
+    /// matrix are; nothing for a skip.
     ///
     /// # Panics
-    /// If the optimizer takes whole parameters and the interval has part of one.
+    /// If the optimizer takes whole parameters and the interval has part of one, or the record is of another optimizer.
     #[must_use]
     pub fn update(&self, entry: &LedgerEntry, block: BlockId, interval: Interval, most: usize) -> Option<Strokes> {
         let Update::Apply(scalars) = entry.update else { return None };
@@ -126,69 +110,22 @@ impl Optimizer {
         for (at, (param, &weight_decay)) in params.enumerate() {
             let Some(part) = param.interval.intersection(interval) else { continue };
             let elements = from(interval, part);
-            match self.spec {
-                OptimizerSpec::AdamW(_)
-                | OptimizerSpec::Adam(_)
-                | OptimizerSpec::Sgd(_)
-                | OptimizerSpec::RmsProp(_) => {
-                    let runs = cut(elements, most);
-                    strokes.extend(runs.map(|elements| Stroke { weight_decay, elements, work: Work::Elements }));
+            match Rule::of(&self.spec, &scalars, weight_decay).expect("MU-3 (one optimizer)") {
+                Rule::Elements(rule) => {
+                    let work = Work::Elements(rule);
+                    strokes.extend(cut(elements, most).map(|elements| Stroke { elements, work: work.clone() }));
                 }
-                OptimizerSpec::Adafactor(_) => {
-                    assert_eq!(part, param.interval, "MU-3 (factors are updated by the whole parameter)");
-                    let factors = self.table.part(Kind::Factors, block, interval).expect(KEPT);
+                Rule::Parameter(rule) => {
+                    assert_eq!(part, param.interval, "MU-2 (whole parameters)");
+                    let factors = self.table.part(Kind::Factors, block, interval).expect("MU-1 (state)");
                     let place = Place::of(self.table.factor_place(block, at), factors);
-                    let stroke = |work| Stroke { weight_decay, elements: elements.clone(), work };
-                    strokes.extend([stroke(Work::Squares(place.clone())), stroke(Work::Measure(place.clone()))]);
-                    strokes.extend(place.steps(&elements, most).map(|(elements, place)| Stroke {
-                        weight_decay,
-                        elements,
-                        work: Work::Step(place),
-                    }));
+                    let tasks = place.tasks(&elements, most).into_iter();
+                    strokes
+                        .extend(tasks.map(|(elements, task)| Stroke { elements, work: Work::Parameter(rule, task) }));
                 }
             }
         }
-        Some(Strokes { spec: self.spec, scalars, strokes })
-    }
-}
-
-impl Place {
-    fn of(place: FactorPlace, factors: Interval) -> Self {
-        match place {
-            FactorPlace::Matrix { rows, columns } => {
-                Self::Matrix { rows: from(factors, rows), columns: from(factors, columns) }
-            }
-            FactorPlace::Vector(moments) => Self::Vector(from(factors, moments)),
-        }
-    }
-
-    /// Whole rows, or elements of a vector, `most` elements at a time if a row is no longer than that.
-    fn steps(&self, elements: &Range<usize>, most: usize) -> Box<dyn Iterator<Item = (Range<usize>, Self)>> {
-        let start = elements.start;
-        match self.clone() {
-            Self::Matrix { rows, columns } => {
-                let (first, width) = (rows.start, columns.len());
-                Box::new(cut(rows, (most / width).max(1)).map(move |rows| {
-                    let elements = start + (rows.start - first) * width..start + (rows.end - first) * width;
-                    (elements, Self::Matrix { rows, columns: columns.clone() })
-                }))
-            }
-            Self::Vector(moments) => {
-                let first = moments.start;
-                Box::new(cut(moments, most).map(move |moments| {
-                    (start + moments.start - first..start + moments.end - first, Self::Vector(moments))
-                }))
-            }
-        }
-    }
-
-    fn factors<'a>(&self, moments: View<'a>, mean: f32) -> Factors<'a> {
-        match self {
-            Self::Matrix { rows, columns } => {
-                Factors::Matrix { rows: moments.range(rows.clone()), mean, columns: moments.range(columns.clone()) }
-            }
-            Self::Vector(elements) => Factors::Vector(moments.range(elements.clone())),
-        }
+        Some(Strokes { strokes })
     }
 }
 
@@ -211,129 +148,42 @@ impl Strokes {
         gradient: View<'_>,
         measured: Measured,
     ) -> Measured {
-        let stroke = &self.strokes[at];
-        let gradient = gradient.range(stroke.elements.clone());
-        match &stroke.work {
-            Work::Elements => self.elements(device, stroke, state, gradient),
-            Work::Squares(place) => self.enter(device, place, state, gradient),
-            Work::Measure(place) => return self.measure(device, (stroke, place), &state, gradient),
-            Work::Step(place) => {
-                let factors = state.factors.expect(KEPT);
-                let factors = place.factors(factors.as_view(), measured.mean);
-                let (run, beta1) = (stroke.elements.clone(), self.adafactor().beta1);
-                let moment = beta1.map(|beta1| (state.moment1.expect(KEPT).range(run.clone()), beta1));
-                let scalars = kernels::Adafactor { scale: self.scale(), kept: measured.kept, rate: measured.rate };
-                device.adafactor(state.weight.range(run), moment, factors, gradient, &scalars);
-            }
+        let Stroke { elements, work } = &self.strokes[at];
+        let gradient = gradient.range(elements.clone());
+        match work {
+            Work::Elements(rule) => rule.carry_out(device, elements, state, gradient),
+            Work::Parameter(rule, task) => return rule.carry_out(device, (task, elements), state, gradient, measured),
         }
         measured
     }
+}
 
-    fn adafactor(&self) -> &AdafactorSpec {
-        match &self.spec {
-            OptimizerSpec::Adafactor(spec) => spec,
-            other @ (OptimizerSpec::AdamW(_)
-            | OptimizerSpec::Adam(_)
-            | OptimizerSpec::Sgd(_)
-            | OptimizerSpec::RmsProp(_)) => unreachable!("MU-4 (only Adafactor has such a stroke): {other:?}"),
+impl Elementwise {
+    fn carry_out(&self, device: &Device, elements: &Range<usize>, state: State<'_>, gradient: View<'_>) {
+        let weight = state.weight.range(elements.clone());
+        match self {
+            Self::Adam(scalars) => {
+                device.adam(weight, (part(state.moment1, elements), part(state.moment2, elements)), gradient, scalars);
+            }
+            Self::Sgd(scalars, momentum) => {
+                device.sgd(
+                    weight,
+                    momentum.map(|momentum| (part(state.moment1, elements), momentum)),
+                    gradient,
+                    scalars,
+                );
+            }
+            Self::RmsProp(scalars, momentum) => {
+                let momentum = momentum.map(|share| (part(state.moment1, elements), share));
+                device.rmsprop(weight, part(state.moment2, elements), momentum, gradient, scalars);
+            }
         }
-    }
-
-    fn scale(&self) -> f32 {
-        f32::from_bits(self.scalars.scale)
-    }
-
-    fn elements(&self, device: &Device, stroke: &Stroke, state: State<'_>, gradient: View<'_>) {
-        let run = || stroke.elements.clone();
-        let weight = state.weight.range(run());
-        let (scale, decay, rate) = (self.scale(), stroke.weight_decay, self.scalars.rate() as f32);
-        match &self.spec {
-            OptimizerSpec::AdamW(spec) | OptimizerSpec::Adam(spec) => {
-                let Corrections::Adam { step_size, root_correction } = self.scalars.corrections else {
-                    unreachable!("MU-5 (a record is of the job's optimizer): {:?}", self.scalars)
-                };
-                let scalars = Adam {
-                    scale,
-                    decay: match self.spec {
-                        OptimizerSpec::AdamW(_) => Decay::Kept(self.scalars.kept(decay)),
-                        OptimizerSpec::Adam(_)
-                        | OptimizerSpec::Sgd(_)
-                        | OptimizerSpec::RmsProp(_)
-                        | OptimizerSpec::Adafactor(_) => Decay::Added(decay),
-                    },
-                    step_size: f32::from_bits(step_size),
-                    root_correction: f32::from_bits(root_correction),
-                    beta1: spec.beta1,
-                    beta2: spec.beta2,
-                    epsilon: spec.epsilon,
-                };
-                device.adam(weight, (part(state.moment1, run()), part(state.moment2, run())), gradient, &scalars);
-            }
-            OptimizerSpec::Sgd(spec) => {
-                let momentum = spec.momentum.map(|momentum| {
-                    let momentum = match momentum {
-                        Momentum::Classic(share) => kernels::Momentum::Classic(share),
-                        Momentum::Nesterov(share) => kernels::Momentum::Nesterov(share),
-                    };
-                    (part(state.moment1, run()), momentum)
-                });
-                device.sgd(weight, momentum, gradient, &Sgd { scale, decay, rate });
-            }
-            OptimizerSpec::RmsProp(spec) => {
-                let momentum = spec.momentum.map(|share| (part(state.moment1, run()), share));
-                let scalars = RmsProp { scale, decay, rate, alpha: spec.alpha, epsilon: spec.epsilon };
-                device.rmsprop(weight, part(state.moment2, run()), momentum, gradient, &scalars);
-            }
-            OptimizerSpec::Adafactor(_) => unreachable!("MU-6 (Adafactor takes whole parameters)"),
-        }
-    }
-
-    fn enter(&self, device: &Device, place: &Place, state: State<'_>, gradient: View<'_>) {
-        let Corrections::Adafactor { share } = self.scalars.corrections else {
-            unreachable!("MU-5 (a record is of the job's optimizer): {:?}", self.scalars)
-        };
-        let squares = Squares {
-            scale: self.scale(),
-            epsilon: f64::from(self.adafactor().epsilon1),
-            share: f32::from_bits(share),
-        };
-        let moments = state.factors.expect(KEPT);
-        match place {
-            Place::Matrix { rows, columns } => {
-                let (head, tail) = moments.split_at(columns.start);
-                device.adafactor_matrix(head.range(rows.clone()), tail.range(0..columns.len()), gradient, &squares);
-            }
-            Place::Vector(elements) => device.adafactor_vector(moments.range(elements.clone()), gradient, &squares),
-        }
-    }
-
-    fn measure(
-        &self,
-        device: &Device,
-        (stroke, place): (&Stroke, &Place),
-        state: &State<'_>,
-        gradient: View<'_>,
-    ) -> Measured {
-        let (spec, moments) = (self.adafactor(), state.factors.as_ref().expect(KEPT).as_view());
-        let mean = match place {
-            Place::Matrix { rows, .. } => device.mean(moments.range(rows.clone())),
-            Place::Vector(_) => 1.0,
-        };
-        let root_mean = |squares: &kernels::SquareSum| (squares.sum.to_f64() / gradient.len() as f64).sqrt();
-        let step = root_mean(&device.adafactor_squares(place.factors(moments, mean), gradient, self.scale()));
-        let relative = spec.parameter_scale.map_or(1.0, |least| {
-            let weight = state.weight.as_view().range(stroke.elements.clone());
-            root_mean(&device.sum_of_squares(weight)).max(f64::from(least))
-        });
-        let rate = self.scalars.rate() * relative;
-        let too_long = (step / f64::from(spec.clip_threshold)).max(1.0);
-        Measured { mean, rate: (rate / too_long) as f32, kept: (1.0 - rate * f64::from(stroke.weight_decay)) as f32 }
     }
 }
 
 /// Some elements of what an optimizer remembers.
-fn part(kept: Option<ViewMut<'_>>, run: Range<usize>) -> ViewMut<'_> {
-    kept.expect(KEPT).range(run)
+fn part<'a>(kept: Option<ViewMut<'a>>, elements: &Range<usize>) -> ViewMut<'a> {
+    kept.expect(KEPT).range(elements.clone())
 }
 
 /// `inner` from the start of `outer`.

@@ -4,7 +4,13 @@
 //! Squares of f32 are exact in f64. A row's are added in 16 lanes (lane i takes columns i, i + 16, ..), then lanes pairwise, i
 //! with i + 8, then + 4, + 2, + 1; a column's one after the other. The squares of the scaled gradient, by which a step that is
 //! too long is found, enter an exact sum in chunks of 16 columns of one row, or of 16 elements of a vector. So nothing depends
-//! on how rows and columns are divided among threads.
+//! on how rows and columns are divided among threads, or taken one after the other.
+//!
+//! KN-4 (finite): finite scaled gradients give finite moments and steps. What enters a moment is at most 2^126; a row is
+//! at least the smallest normal number as a share of their mean, so its factor is at most 2^63, and so is a column's, since
+//! epsilon is a normal number. A row or column whose gradients were always zero then has a large factor times zero, not
+//! infinity times zero; and the scaled gradient of one that was not is at most sqrt(rows / share) once its column has divided
+//! it, because its own square has entered there.
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +29,8 @@ use crate::device::{Adafactor, Factors, SquareSum, Squares};
 
 /// Columns whose sums one thread has at hand.
 const COLUMNS: usize = 128;
+/// The largest square that enters a moment: 2^126.
+const MOST: f32 = f32::from_bits((127 + 126) << 23);
 
 by_class! {
     /// The rows of `g`, of `width` columns each, enter their moments.
@@ -83,13 +91,13 @@ fn square(g: f32, s: &Squares) -> f64 {
 
 #[inline(always)]
 fn enter(moment: &mut f32, mean: f64, s: &Squares) {
-    *moment = (1.0 - s.share) * *moment + s.share * ((mean + s.epsilon) as f32);
+    *moment = (1.0 - s.share) * *moment + s.share * ((mean + s.epsilon) as f32).min(MOST);
 }
 
 /// What multiplies an element of the gradient in this row, but for its column's part.
 #[inline(always)]
 fn row_factor(row: f32, mean: f32) -> f32 {
-    1.0 / (row / mean).sqrt()
+    1.0 / (row / mean).max(f32::MIN_POSITIVE).sqrt()
 }
 
 #[inline(always)]
@@ -191,20 +199,34 @@ by_class! {
 }
 
 impl CpuDevice {
-    pub(crate) fn adafactor_matrix(&self, rows: &mut [f32], columns: &mut [f32], gradient: &[f32], squares: &Squares) {
-        let (height, width) = (rows.len(), columns.len());
-        assert_eq!(gradient.len(), height * width, "KN-1 (shapes): adafactor {height} {width}");
-        let (r, c) = (Parts::of(rows), Parts::of(columns));
+    pub(crate) fn adafactor_rows(&self, moments: &mut [f32], gradient: &[f32], squares: &Squares) {
+        let height = moments.len();
+        assert!(height > 0 && gradient.len().is_multiple_of(height), "KN-1 (shapes): adafactor, {height} rows");
+        let width = gradient.len() / height;
+        let m = Parts::of(moments);
         self.pool.divide(height, 1, |run| {
             // SAFETY: runs of one division are disjoint.
-            let moments = unsafe { r.part(run.clone()) };
+            let moments = unsafe { m.part(run.clone()) };
             rows_enter(self.class, moments, &gradient[run.start * width..run.end * width], width, squares);
         });
-        self.pool.each(width.div_ceil(COLUMNS), |part| {
-            let run = part * COLUMNS..((part + 1) * COLUMNS).min(width);
+    }
+
+    pub(crate) fn adafactor_columns(
+        &self,
+        moments: &mut [f32],
+        gradient: &[f32],
+        (first, width): (usize, usize),
+        squares: &Squares,
+    ) {
+        let count = moments.len();
+        let fits = first + count <= width && gradient.len().is_multiple_of(width);
+        assert!(fits, "KN-1 (shapes): adafactor, {count} columns from {first} of {width}");
+        let m = Parts::of(moments);
+        self.pool.each(count.div_ceil(COLUMNS), |part| {
+            let run = part * COLUMNS..((part + 1) * COLUMNS).min(count);
             // SAFETY: as above.
-            let moments = unsafe { c.part(run.clone()) };
-            columns_enter(self.class, moments, gradient, run.start, width, squares);
+            let moments = unsafe { m.part(run.clone()) };
+            columns_enter(self.class, moments, gradient, first + run.start, width, squares);
         });
     }
 

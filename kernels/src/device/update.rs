@@ -48,14 +48,27 @@ impl Device {
         }
     }
 
-    /// A whole parameter's squares enter its second moments: `rows` and `columns` of a matrix.
-    pub fn adafactor_matrix(&self, rows: ViewMut<'_>, columns: ViewMut<'_>, gradient: View<'_>, squares: &Squares) {
+    /// The squares of whole rows enter their second moments.
+    pub fn adafactor_rows(&self, moments: ViewMut<'_>, gradient: View<'_>, squares: &Squares) {
         match self {
-            Self::Cpu(cpu) => cpu.adafactor_matrix(rows.into_host(), columns.into_host(), gradient.host(), squares),
+            Self::Cpu(cpu) => cpu.adafactor_rows(moments.into_host(), gradient.host(), squares),
         }
     }
 
-    /// A whole parameter's squares enter its second moments: one an element.
+    /// The squares of some columns, from `first` on, of a whole matrix that has `width` enter their second moments.
+    pub fn adafactor_columns(
+        &self,
+        moments: ViewMut<'_>,
+        gradient: View<'_>,
+        (first, width): (usize, usize),
+        squares: &Squares,
+    ) {
+        match self {
+            Self::Cpu(cpu) => cpu.adafactor_columns(moments.into_host(), gradient.host(), (first, width), squares),
+        }
+    }
+
+    /// The squares of a vector's elements enter their second moments.
     pub fn adafactor_vector(&self, moments: ViewMut<'_>, gradient: View<'_>, squares: &Squares) {
         match self {
             Self::Cpu(cpu) => cpu.adafactor_vector(moments.into_host(), gradient.host(), squares),
@@ -69,7 +82,7 @@ impl Device {
         }
     }
 
-    /// The sum of squares of a parameter's gradient, times `scale`, as its second moments scale it.
+    /// The sum of squares of a parameter's gradient, or of whole rows of it, times `scale`, as its second moments scale it.
     pub fn adafactor_squares(&self, factors: Factors<'_>, gradient: View<'_>, scale: f32) -> SquareSum {
         match self {
             Self::Cpu(cpu) => cpu.adafactor_squares(factors, gradient.host(), scale),

@@ -1,9 +1,11 @@
-//! Steps that changed nothing because something in them was not finite, and when they are too many in a row.
+//! Steps that changed nothing because something in them was not finite, or too long for an update, and when they are too many in a row.
 //!
 //! Whether a step is skipped is in its record, so how many in a row were is a function of the ledger alone. Who reported
 //! what is for people, and beside the chain.
 
 use std::collections::BTreeMap;
+
+use shoal_exact::ExactSum;
 
 use super::phase::Phase;
 use super::{Engine, Happening};
@@ -65,6 +67,8 @@ impl Engine {
         }
         let reason = if entry.tokens == 0 {
             "no token of it enters the loss".to_owned()
+        } else if entry.norm != ExactSum::ZERO {
+            "its gradient is finite, but too long for an update in 32 bits; train.clip would shorten it".to_owned()
         } else if found.is_empty() {
             "a gradient or the loss was not finite; a holder had its record".to_owned()
         } else {
@@ -84,9 +88,9 @@ impl Engine {
     /// What the last steps in a row were skipped for: a step that was, is in their records.
     fn why_skipped(&self) -> &'static str {
         match self.chain.skipped_without_tokens() {
-            0 => "a gradient or the loss of each was not finite",
+            0 => "a gradient or the loss of each was not finite, or too long for an update",
             empty if empty == self.chain.skipped() => "no token of any of them enters the loss",
-            _ => "a gradient or the loss was not finite, or no token entered the loss",
+            _ => "a gradient or the loss was not finite or too long for an update, or no token entered the loss",
         }
     }
 

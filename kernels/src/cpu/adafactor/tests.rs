@@ -44,7 +44,12 @@ impl State {
             if rows.is_empty() {
                 device.adafactor_vector(columns, &state.gradient, &SQUARES);
             } else {
-                device.adafactor_matrix(rows, columns, &state.gradient, &SQUARES);
+                device.adafactor_rows(rows, &state.gradient, &SQUARES);
+                let width = columns.len();
+                // In two strokes, the edge of which is no edge of anything else.
+                let (left, right) = columns.split_at_mut(width / 3);
+                device.adafactor_columns(left, &state.gradient, (0, width), &SQUARES);
+                device.adafactor_columns(right, &state.gradient, (width / 3, width), &SQUARES);
             }
             let mean = device.mean(&state.rows);
             let sum = device.adafactor_squares(state.factors(mean), &state.gradient, SQUARES.scale);
@@ -90,6 +95,38 @@ fn as_the_reference() {
             let want = state.reference(with_moment);
             close(&format!("{height} x {width}"), &state.updated(with_moment), &want, 2e-6);
         }
+    }
+}
+
+/// Rows and columns that never had a gradient, beside one whose squares no f32 can hold, and back to an ordinary one.
+#[test]
+fn nothing_becomes_infinite() {
+    let (height, width) = (4, 40);
+    let gradient = |size: f32| -> Vec<f32> {
+        let dead = |at: usize| at / width == 1 || at % width == 7;
+        values(5, height * width).iter().enumerate().map(|(at, x)| if dead(at) { 0.0 } else { x * size }).collect()
+    };
+    for epsilon in [f32::MIN_POSITIVE, 1e-30, f32::MAX] {
+        let squares = |share| Squares { scale: 1.0, epsilon: f64::from(epsilon), share };
+        let all = everywhere(|device| {
+            let mut state = State::of(height, width);
+            (state.rows, state.columns) = (vec![0.0; height], vec![0.0; width]);
+            for (time, size) in [0.0, 1e-20, 1e38, 1.0, f32::MAX / 2.0, 1e-30].into_iter().enumerate() {
+                let (g, squares) = (gradient(size), squares(1.0 / (time + 1) as f32));
+                device.adafactor_rows(&mut state.rows, &g, &squares);
+                device.adafactor_columns(&mut state.columns, &g, (0, width), &squares);
+                let mean = device.mean(&state.rows);
+                let step = device.adafactor_squares(state.factors(mean), &g, 1.0);
+                assert!(step.finite, "{epsilon} {size}");
+                let long = (step.sum.to_f64() / g.len() as f64).sqrt();
+                let scalars = Adafactor { scale: 1.0, kept: 0.99, rate: (0.01 / long.max(1.0)) as f32 };
+                let (mut weight, mut moment) = (std::mem::take(&mut state.weight), std::mem::take(&mut state.moment));
+                device.adafactor(&mut weight, Some((&mut moment, BETA1)), state.factors(mean), &g, &scalars);
+                (state.weight, state.moment) = (weight, moment);
+            }
+            [state.rows, state.columns, state.weight, state.moment].concat()
+        });
+        assert!(all.iter().all(|x| x.is_finite() && x.abs() < 2.0_f32.powi(127)), "{epsilon}: {all:?}");
     }
 }
 
