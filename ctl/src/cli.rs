@@ -17,7 +17,7 @@ mod sample;
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
 pub use data::{Data, Prepare};
-pub use eval::Eval;
+pub use eval::{DataKind, Eval};
 pub use export::{Dtype, Export, ExportTarget, ModelForm};
 pub use sample::Sample;
 

@@ -10,11 +10,14 @@ use shoal_config::JobSpec;
 use shoal_daemon::cluster::ClusterDir;
 use shoal_plan::job::Job;
 use shoal_wire::api::{
-    ApiError, AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, OnNode, PlanAnswer, StateDigest,
-    SubmitAnswer, SubmitRequest,
+    AtStep, EventLine, JobStatus, LedgerLine, NodeInfo, NodeReport, OnNode, PlanAnswer, StateDigest, SubmitAnswer,
+    SubmitRequest,
 };
 
 use crate::failure::Failure;
+use answer::{Answer, IN_DOUBT, busy, gone, may_be_repeated, refused};
+
+mod answer;
 
 /// Longest wait for an answer that takes no work.
 const QUICK: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -225,12 +228,12 @@ impl Client {
         self.post(&format!("jobs/{job}/chaos/{fault}"), &OnNode { node }, QUICK)
     }
 
-    /// A stream of bytes; each read has a deadline.
+    /// A stream of bytes that begins within `deadline`; each read has one too. While the coordinator is busy it is asked again.
     ///
     /// # Errors
     /// As [`Self::nodes`].
-    pub fn download(&self, path: &str) -> Result<impl Read + use<>, Failure> {
-        let answer = self.send::<Nothing>(path, None, Duration::from_secs(60))?;
+    pub fn download(&self, path: &str, deadline: Duration) -> Result<impl Read + use<>, Failure> {
+        let answer = self.send::<Nothing>(path, None, deadline)?;
         Ok(answer.into_body().into_reader())
     }
 
@@ -290,12 +293,16 @@ impl Client {
 
     /// Sends, again while the connection is refused and the coordinator may be coming back.
     fn send<B: Serialize>(&self, path: &str, body: Option<&B>, deadline: Duration) -> Result<Answer, Failure> {
-        let give_up = Instant::now() + RESPAWN;
+        let begun = Instant::now();
+        let give_up = begun + RESPAWN;
         loop {
             let address = self.address()?;
             let url = format!("http://{address}/v1/{path}");
             match self.once(&url, &self.token()?, body, deadline) {
-                Ok(answer) => return refused(answer),
+                Ok(answer) => match busy(&answer).filter(|wait| body.is_none() && begun.elapsed() + *wait < deadline) {
+                    Some(wait) => std::thread::sleep(wait),
+                    None => return refused(answer),
+                },
                 Err(error) if may_be_repeated(&error, body.is_some()) && Instant::now() < give_up => {
                     std::thread::sleep(RETRY);
                 }
@@ -339,46 +346,6 @@ impl Client {
             }
         }
     }
-}
-
-/// Said of an order whose answer did not come.
-const IN_DOUBT: &str = "; it may have been carried out all the same: look with `shoalctl list`, `status` or `nodes` before \
-                        you repeat it (a `submit` can be repeated: it finds the job if it is there)";
-
-fn gone(address: &str, error: &ureq::Error) -> Failure {
-    Failure::Unreachable(format!(
-        "the coordinator at {address} cannot be reached ({error}); `shoalctl up` starts it again"
-    ))
-}
-
-type Answer = ureq::http::Response<ureq::Body>;
-
-/// Whether sending again is safe: a question always, an order only if nobody can have heard it.
-fn may_be_repeated(error: &ureq::Error, is_order: bool) -> bool {
-    match error {
-        ureq::Error::Io(error) => error.kind() == ErrorKind::ConnectionRefused || !is_order,
-        ureq::Error::ConnectionFailed => true,
-        _ => false,
-    }
-}
-
-/// An answer that is not a success, as the failure it stands for.
-fn refused(answer: Answer) -> Result<Answer, Failure> {
-    let status = answer.status();
-    if status.is_success() {
-        return Ok(answer);
-    }
-    let text = answer.into_body().with_config().limit(1 << 20).read_to_string().unwrap_or_default();
-    let message = match serde_json::from_str::<ApiError>(&text) {
-        Ok(error) => error.message,
-        Err(_) => format!("the coordinator answered {status}: {}", text.trim()),
-    };
-    Err(match status.as_u16() {
-        400 | 401 | 403 | 404 | 405 | 413 | 414 | 415 | 422 => Failure::Usage(message),
-        408 | 504 => Failure::Timeout(message),
-        502 | 503 => Failure::Unreachable(message),
-        _ => Failure::No(message),
-    })
 }
 
 #[cfg(test)]

@@ -8,4 +8,5 @@ pub mod state;
 mod target;
 pub mod tensors;
 
+pub use download::{Written, broke_off};
 pub use target::Target;

@@ -75,6 +75,12 @@ impl Failure {
     }
 }
 
+/// An error with all its causes, as one sentence.
+#[must_use]
+pub fn whole(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
 impl From<Verdict> for ExitCode {
     fn from(verdict: Verdict) -> Self {
         match verdict {

@@ -11,7 +11,9 @@ pub mod commands;
 pub mod demo;
 pub mod export;
 pub mod failure;
+pub mod machine;
 pub mod output;
+pub mod text_file;
 pub mod tokenizer;
 pub mod weights;
 

@@ -32,6 +32,9 @@ const ONLY: [(&str, &[&str]); 10] = [
     ("gemm", &["kernels/src", "kernels/benches"]),
 ];
 
+/// What `shoalctl` may name of the daemon: to be one, to find one, and what is computed in its own process.
+const OF_THE_DAEMON: [&str; 8] = ["Role", "bench", "cli", "cluster", "lock", "pki", "run", "whole"];
+
 /// `plan` decides; none of these may be reachable from it.
 const IMPURE: [&str; 10] =
     ["tokio", "ractor", "quinn", "sled", "cudarc", "rand", "getrandom", "mio", "socket2", "rayon"];
@@ -126,6 +129,21 @@ fn libraries_stay_in_their_rooms() {
         }
     }
     assert!(wrong.is_empty(), "libraries named outside their rooms: {wrong:?}");
+}
+
+#[test]
+fn the_command_line_names_few_rooms_of_the_daemon() {
+    let mut files = Vec::new();
+    sources(&root().join("ctl/src"), &mut files);
+    let mut named = BTreeSet::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        for rest in text.split("shoal_daemon::").skip(1) {
+            named.insert(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned());
+        }
+    }
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    assert_eq!(named, OF_THE_DAEMON);
 }
 
 #[test]

@@ -39,6 +39,7 @@ use crate::space::{GradPart, Interval};
 
 #[cfg(test)]
 mod tests;
+pub mod whole;
 
 /// Bytes of one f32.
 pub const F32: u64 = 4;
@@ -219,6 +220,15 @@ pub fn logit_rows(spec: &JobSpec) -> u64 {
     }
 }
 
+/// The most elements of weights that one product of these blocks reads.
+fn opened(table: &ModelTable, blocks: &Range<u32>) -> u64 {
+    let each = table.weights_needed_by(blocks.clone()).into_iter().map(|(block, interval)| {
+        let products = table.block(block).products().into_iter().filter_map(|product| product.intersection(interval));
+        products.map(Interval::len).max().unwrap_or(0)
+    });
+    each.max().unwrap_or(0)
+}
+
 /// A seat's part of its node's bytes.
 #[must_use]
 pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeBytes {
@@ -246,16 +256,12 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         Wire::Bf16 | Wire::Fp32 => 0,
     };
     let precision = spec.train.numerics.precision;
-    let opened = table.weights_needed_by(seat.blocks.clone()).into_iter().map(|(block, interval)| {
-        let products = table.block(block).products().into_iter().filter_map(|product| product.intersection(interval));
-        products.map(Interval::len).max().unwrap_or(0)
-    });
     NodeBytes {
         seat_weights: precision.bytes() * weights + F32 * rotary_elements(&spec.model, table, &seat.blocks),
         lane_sums: F32 * (differentiated * open + single),
         stash: flying * u64::from(spec.train.micro_batch) * kept,
         logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },
-        scratch: F32 * rows.scratch(precision, tokens, opened.max().unwrap_or(0)),
+        scratch: F32 * rows.scratch(precision, tokens, opened(table, &seat.blocks)),
         transit: F32 * (4 * tokens * rows.width + weights),
         ..NodeBytes::default()
     }

@@ -34,13 +34,15 @@ pub enum DataError {
     /// Not one sample.
     #[error(
         "{path} gives {found} {part} tokens, and one sample takes {need} (context + 1); give more data, lower [model] \
-         context, or change [data] validation"
+         context, or {}", if *.prepared { "prepare the data again with another --validation" } else { "change [data] validation" }
     )]
     TooShort {
         /// As asked.
         path: PathBuf,
         /// `training` or `validation`.
         part: &'static str,
+        /// Whether it was `data prepare` that set tokens apart.
+        prepared: bool,
         /// Tokens of one sample.
         need: u64,
         /// Tokens there.

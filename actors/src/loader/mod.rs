@@ -69,15 +69,18 @@ impl Corpus {
             }
         };
         let need = u64::from(model.context()) + 1;
+        let prepared_apart = data.validation == Validation::Prepared;
         if train.len() < need {
-            return Err(DataError::TooShort { path: data.path.clone(), part: "training", need, found: train.len() });
+            let (path, found) = (data.path.clone(), train.len());
+            return Err(DataError::TooShort { path, part: "training", prepared: prepared_apart, need, found });
         }
         if (1..need).contains(&validation.len()) {
             let path = match &data.validation {
                 Validation::Tail { .. } | Validation::Prepared => data.path.clone(),
                 Validation::Path(path) => path.clone(),
             };
-            return Err(DataError::TooShort { path, part: "validation", need, found: validation.len() });
+            let found = validation.len();
+            return Err(DataError::TooShort { path, part: "validation", prepared: prepared_apart, need, found });
         }
         Ok(Self { train, validation, vocab: model.vocab(), prepared, data: data.clone() })
     }
@@ -146,6 +149,31 @@ impl Corpus {
         } else {
             Err(DataError::Differs { submitted: Box::new(*submitted), found: Box::new(found) })
         }
+    }
+
+    /// Refuses validation tokens that differ from what was submitted; training tokens are not read.
+    ///
+    /// # Errors
+    /// As [`Corpus::read_facts`], or the tokens differ.
+    pub fn verify_validation(&self, submitted: &DataFacts) -> Result<(), DataError> {
+        let mut hasher = blake3::Hasher::new();
+        self.validation.scan(self.vocab, &mut hasher, &Reading::default())?;
+        let digest = Digest(*hasher.finalize().as_bytes());
+        let found = DataFacts { validation_digest: digest, validation_tokens: self.validation.len(), ..*submitted };
+        if found == *submitted {
+            Ok(())
+        } else {
+            Err(DataError::Differs { submitted: Box::new(*submitted), found: Box::new(found) })
+        }
+    }
+
+    /// Tokens of this corpus, each looked at once.
+    ///
+    /// # Errors
+    /// As [`Corpus::read_facts`].
+    pub fn check(&self, tokens: TokenSource) -> Result<TokenSource, DataError> {
+        tokens.scan(self.vocab, &mut blake3::Hasher::new(), &Reading::default())?;
+        Ok(tokens)
     }
 
     /// What the file system says of all files; equal as long as nobody touched one.

@@ -71,6 +71,12 @@ impl TokenSource {
         self.parts.iter().map(|part| part.file.stamp()).collect()
     }
 
+    /// The first `count` tokens, or all there are.
+    #[must_use]
+    pub fn first(&self, count: u64) -> Self {
+        self.clone().split_at(count).0
+    }
+
     /// Tokens before `cut`, and the rest.
     pub(super) fn split_at(self, cut: u64) -> (Self, Self) {
         let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -175,10 +181,10 @@ impl Part {
         Ok(())
     }
 
-    /// For the digest of a file that a manifest gives one for, its header in it already.
+    /// For the digest of a file that a manifest gives one for, its header in it already; of a file as a whole only.
     fn hasher(&self) -> Result<Option<(blake3::Hasher, Digest)>, DataError> {
-        let TokenFile { path, file, header, blake3, .. } = &*self.file;
-        let Some(said) = *blake3 else { return Ok(None) };
+        let TokenFile { path, file, header, tokens, blake3, .. } = &*self.file;
+        let Some(said) = blake3.filter(|_| self.len == *tokens) else { return Ok(None) };
         let mut bytes = vec![0; *header as usize];
         file.read_exact_at(&mut bytes, 0).map_err(|source| DataError::Read { path: path.clone(), source })?;
         let mut hasher = blake3::Hasher::new();

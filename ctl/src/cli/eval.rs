@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use shoal_config::Bytes;
+use shoal_config::spec::DataFormat;
 
 use super::condition::{AtCommit, job_id};
 
@@ -16,16 +18,19 @@ pub struct Eval {
     /// What to look at [default: the job's own validation tokens, as many samples as its validation passes take].
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
-    /// What it is: `text` (made tokens of as the job's data was), `nanogpt`, `llmc` or `shards` (of which the validation
+    /// What it is: `text` (one document, made tokens of as the job's data was; of bytes a directory too), `nanogpt`, `llmc` or `shards` (of which the validation
     /// tokens count, if there are any) [default: `shards` for a directory with a manifest, else what the job's data is, `text` if that is shards].
-    #[arg(long, value_name = "KIND", value_parser = ["text", "nanogpt", "llmc", "shards"], requires = "data")]
-    pub kind: Option<String>,
+    #[arg(long, value_enum, value_name = "KIND", hide_possible_values = true, requires = "data")]
+    pub kind: Option<DataKind>,
     /// What makes tokens of text: `bytes`, `gpt2`, `o200k`, or a tokenizer.json [default: what the job's data was made with].
     #[arg(long, value_name = "NAME|PATH", requires = "data")]
     pub tokenizer: Option<String>,
     /// Samples, from the beginning [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub samples: Option<u32>,
+    /// What may be taken here, weights included, such as `2GiB` [default: what this machine has free].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
     /// With the weights of this committed step, `step=K`; else of the newest.
     #[arg(long, value_name = "step=K")]
     pub at: Option<AtCommit>,
@@ -35,4 +40,30 @@ pub struct Eval {
     /// Give up after this long if the weights are not there, with exit code 3.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
+}
+
+/// Kinds of data, as a job file calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DataKind {
+    /// UTF-8.
+    Text,
+    /// u16 tokens.
+    Nanogpt,
+    /// Tokens behind a header.
+    Llmc,
+    /// Made by `data prepare`.
+    Shards,
+}
+
+impl DataKind {
+    /// The format.
+    #[must_use]
+    pub fn format(self) -> DataFormat {
+        match self {
+            Self::Text => DataFormat::Text,
+            Self::Nanogpt => DataFormat::NanoGpt,
+            Self::Llmc => DataFormat::LlmC,
+            Self::Shards => DataFormat::Shards,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use shoal_config::Bytes;
 
 use super::condition::{AtCommit, job_id};
 
@@ -19,20 +20,23 @@ pub struct Sample {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_tokens: u64,
     /// 0 takes the most likely token, 1 draws as the model says, less is bolder, more is wilder.
-    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature, allow_negative_numbers = true)]
     pub temperature: f64,
     /// Draw from so many of the most likely tokens only.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// Draw from the most likely tokens only that together have this probability.
-    #[arg(long, value_name = "P", value_parser = share)]
+    #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
     pub top_p: Option<f64>,
     /// Root of the draws: the same seed gives the same text.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print text as it comes.
+    /// Print text as it comes, and not the prompt before it.
     #[arg(long)]
     pub stream: bool,
+    /// What may be taken here, weights included, such as `2GiB` [default: what this machine has free].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
     /// With the weights of this committed step, `step=K`; else of the newest.
     #[arg(long, value_name = "step=K")]
     pub at: Option<AtCommit>,

@@ -69,7 +69,7 @@ fn questions_go_to_their_paths_and_answers_come_back_typed() {
     client.pause("j3", None).expect("pause");
     assert_eq!(client.events("j3", 4, Duration::from_millis(20)).expect("events"), []);
     let mut text = String::new();
-    client.download("jobs/j3/state/7/0/weight").expect("download").read_to_string(&mut text).expect("read");
+    client.download("jobs/j3/state/7/0/weight", QUICK).expect("download").read_to_string(&mut text).expect("read");
     assert_eq!(text, "raw bytes");
 
     let seen = server.join().expect("server");
@@ -168,4 +168,19 @@ fn a_slow_answer_is_waited_for_as_long_as_its_deadline_says() {
     });
     assert_eq!(client.digest("j1", None, slow).expect("an answer").step, 7);
     server.join().expect("server").expect("written");
+}
+
+#[test]
+fn a_busy_coordinator_is_asked_again_until_the_time_is_over() {
+    let said = || r#"{"error":"busy","message":"2 models"}"#.to_owned();
+    let busy = || ("503 Service Unavailable\r\nretry-after: 0", said());
+    let (_dir, client, server) = serve(vec![busy(), busy(), ("200 OK", "here".into())]);
+    let mut text = String::new();
+    client.download("jobs/j1/hf/config.json", QUICK).expect("in the end").read_to_string(&mut text).expect("read");
+    assert_eq!((text.as_str(), server.join().expect("served").len()), ("here", 3));
+
+    let (_dir, client, server) = serve(vec![("503 Service Unavailable\r\nretry-after: 60", said())]);
+    let failure = client.download("jobs/j1/hf/config.json", QUICK * 10).map(|_| ()).expect_err("no time");
+    assert_eq!((failure.code(), failure.to_string()), (3, "2 models".to_owned()));
+    server.join().expect("served");
 }

@@ -1,23 +1,22 @@
 //! `eval`: the loss of a job's weights on data, computed in this process.
 
-use std::fs;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shoal_config::spec::{DataFormat, DataSpec, Validation};
-use shoal_daemon::eval::{EvalError, Evaluator, Tokens};
+use shoal_daemon::whole::{LossError, Purpose, Tokens, Whole, WholeError};
 use shoal_data::documents::MOST_BYTES;
 use shoal_data::manifest;
 use shoal_plan::job::{Job, TokenizerKind};
 
 use super::Context;
-use crate::cli::Eval;
-use crate::failure::{Failure, Verdict};
+use crate::cli::{DataKind, Eval};
+use crate::failure::{Failure, Verdict, whole};
 use crate::output::Show;
 use crate::output::table::facts;
 use crate::output::units::{count, loss};
-use crate::{tokenizer, weights};
+use crate::{machine, text_file, tokenizer, weights};
 
 #[derive(Serialize)]
 struct Answer {
@@ -34,28 +33,37 @@ struct Answer {
 pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
     let client = &context.client;
     let job = client.job(&args.job)?;
-    // Whatever is wrong with the data is said before the cluster writes anything.
+    let write = || client.write(&args.job, args.at.map(|at| at.0), args.timeout);
+    if job.data.train_tokens == 0 {
+        // Its data was not read, so there are no weights, and the cluster says why.
+        write()?;
+    }
+    // Whatever is wrong with what was typed is said before the cluster writes anything, and what does not fit too.
     let tokens = match &args.data {
         Some(path) => tokens(&job, path, args)?,
-        None => Tokens::validation(&job).map_err(|error| failed(error.into()))?,
+        None => Tokens::validation(&job).map_err(|error| usage(&error.into()))?,
     };
     let own = job.spec.train.evaluate.map(|own| own.samples).filter(|_| args.data.is_none());
-    let written = client.write(&args.job, args.at.map(|at| at.0), args.timeout)?;
-    let mut evaluator = Evaluator::new(&job, args.threads as usize).map_err(failed)?;
+    let room = machine::room(args.memory, args.threads);
+    let mut model = Whole::new(&job.spec, Purpose::Evaluate, room).map_err(refused)?;
+    let written = write()?;
     weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
-        evaluator.write_weights(block, interval, values);
+        model.write_weights(block, interval, values);
     })?;
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("evaluating [{bar:32}] {pos} of {len} samples")
             .expect("UI-1 (the template is valid)")
             .progress_chars("=> "),
     );
-    let evaluated = evaluator.loss(&tokens, args.samples.or(own), |seen, of| {
+    let evaluated = model.loss(&tokens, args.samples.or(own), |seen, of| {
         bar.set_length(of);
         bar.set_position(seen);
     });
     bar.finish_and_clear();
-    let evaluated = evaluated.map_err(failed)?;
+    let evaluated = evaluated.map_err(|error| match error {
+        LossError::Data(_) | LossError::TooShort { .. } | LossError::Token { .. } => usage(&error.into()),
+        LossError::Model(_) => Failure::No(whole(&error.into())),
+    })?;
     context.format.print(&Answer {
         job: args.job.clone(),
         step: written.step,
@@ -71,11 +79,8 @@ pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
 fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
     let path = std::path::absolute(path).map_err(Failure::file("find", path))?;
     let prepared = path.join(manifest::FILE).is_file() || path.ends_with(manifest::FILE);
-    let format = match (args.kind.as_deref(), job.spec.data.format) {
-        (Some("text"), _) => DataFormat::Text,
-        (Some("nanogpt"), _) => DataFormat::NanoGpt,
-        (Some("llmc"), _) => DataFormat::LlmC,
-        (Some(_), _) => DataFormat::Shards,
+    let format = match (args.kind.map(DataKind::format), job.spec.data.format) {
+        (Some(typed), _) => typed,
         (None, _) if prepared => DataFormat::Shards,
         (None, DataFormat::Shards) => DataFormat::Text,
         (None, own @ (DataFormat::Text | DataFormat::NanoGpt | DataFormat::LlmC)) => own,
@@ -85,38 +90,34 @@ fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
         DataFormat::Text => {
             let tokenizer = tokenizer::of(job, args.tokenizer.as_deref())?;
             if tokenizer.facts().kind != TokenizerKind::Bytes {
-                let meta = fs::metadata(&path).map_err(Failure::file("find", &path))?;
-                if !meta.is_file() {
-                    let path = path.display();
-                    let said =
-                        format!("{path} is no file; a text for the job's tokenizer is one file, or use `data prepare`");
-                    return Err(Failure::Usage(said));
-                }
-                let bytes = meta.len();
-                if bytes > MOST_BYTES {
-                    let path = path.display();
-                    let said =
-                        format!("{path} has {bytes} bytes; allowed for a text: {MOST_BYTES}; use `data prepare` on it");
-                    return Err(Failure::Usage(said));
-                }
-                let text = fs::read_to_string(&path).map_err(Failure::file("read as text", &path))?;
+                let text = text_file::read(&path, MOST_BYTES).map_err(|error| Failure::Usage(error.to_string()))?;
                 let mut tokens = Vec::new();
                 tokenizer.encode(&text, &mut tokens).map_err(|error| Failure::Usage(error.to_string()))?;
-                return Ok(Tokens::Here(tokens));
+                return here(tokens, job);
             }
             Validation::Tail { fraction: 0.0 }
         }
         DataFormat::NanoGpt | DataFormat::LlmC => Validation::Tail { fraction: 0.0 },
     };
     let data = DataSpec { format, path, tokenizer: None, validation };
-    Tokens::all(&data, job).map_err(|error| failed(error.into()))
+    Tokens::all(&data, job, args.samples).map_err(|error| usage(&error.into()))
 }
 
-/// Data is the operator's.
-fn failed(error: EvalError) -> Failure {
-    let usage = error.is_of_the_data();
-    let said = format!("{:#}", anyhow::Error::from(error));
-    if usage { Failure::Usage(said) } else { Failure::No(said) }
+/// Tokens of a text.
+fn here(tokens: Vec<u32>, job: &Job) -> Result<Tokens, Failure> {
+    let vocab = job.spec.model.vocab();
+    match tokens.iter().find(|token| **token >= vocab) {
+        None => Ok(Tokens::Here(tokens)),
+        Some(token) => Err(usage(&LossError::<WholeError>::Token { token: *token, vocab }.into())),
+    }
+}
+
+fn usage(error: &anyhow::Error) -> Failure {
+    Failure::Usage(whole(error))
+}
+
+fn refused(error: WholeError) -> Failure {
+    Failure::No(whole(&error.into()))
 }
 
 impl Show for Answer {

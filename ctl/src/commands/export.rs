@@ -8,7 +8,7 @@ use shoal_plan::blocks::ModelTable;
 
 use super::Context;
 use crate::cli::{Dtype, Export, ModelForm};
-use crate::export::{Target, hf, llmc, state};
+use crate::export::{Target, Written, hf, llmc, state};
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 use crate::output::units::short;
@@ -47,14 +47,15 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         Form::LlmC { .. } => Target::prepare(dir, llmc::is_file)?,
     };
     let written = client.write(job, args.at.map(|at| at.0), args.timeout).inspect_err(|_| target.give_up())?;
+    let from = Written { client, job, step: written.step, wait: args.timeout };
     let recomputed = match &form {
-        Form::State => Some(write_state(context, job, written.step, &table, dir)?),
+        Form::State => Some(write_state(&from, &table, dir)?),
         Form::Hf { query } => {
-            hf::export(client, job, written.step, query, dir)?;
+            hf::export(&from, query, dir)?;
             None
         }
         Form::LlmC { dtype } => {
-            llmc::export(client, job, written.step, dtype, dir)?;
+            llmc::export(&from, dtype, dir)?;
             None
         }
     };
@@ -98,8 +99,8 @@ impl Form {
     }
 }
 
-fn write_state(context: &Context, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<String, Failure> {
-    state::export(&context.client, job, step, table, dir)?;
+fn write_state(from: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<String, Failure> {
+    state::export(from, table, dir)?;
     Ok(state::recompute(dir, table)?.to_hex())
 }
 

@@ -5,13 +5,13 @@ mod text;
 use std::io::Write;
 
 use serde::Serialize;
-use shoal_daemon::sample::{Ended, SampleError, Sampling, Wanted, Writer};
+use shoal_daemon::whole::{Ended, Sampling, TextError, Wanted, Writer};
 
 use super::Context;
 use crate::cli::Sample;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Failure, Verdict, whole};
 use crate::output::{Format, Show};
-use crate::weights;
+use crate::{machine, weights};
 use text::Text;
 
 #[derive(Serialize)]
@@ -34,12 +34,13 @@ struct Piece {
 pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> {
     let client = &context.client;
     let job = client.job(&args.job)?;
-    // Whatever is wrong with what was typed is said before the cluster writes anything.
+    // Whatever is wrong with what was typed is said before the cluster writes anything, and what does not fit too.
     let made_of = Text::of(&job, args.tokenizer.as_deref())?;
     let Text { tokenizer, end } = &made_of;
     let prompt = made_of.prompt(&args.prompt, job.spec.model.vocab())?;
+    let room = machine::room(args.memory, args.threads);
+    let mut writer = Writer::new(&job.spec, (prompt.len() as u64, args.max_tokens), room).map_err(failed)?;
     let written = client.write(&args.job, args.at.map(|at| at.0), args.timeout)?;
-    let mut writer = Writer::new(&job.spec, args.threads as usize).map_err(failed)?;
     weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
         writer.write_weights(block, interval, values);
     })?;
@@ -50,7 +51,7 @@ pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> 
         seed: args.seed,
     };
     let texts = tokenizer.texts();
-    let wanted = Wanted { sampling, tokens: args.max_tokens, texts: &texts, end: *end };
+    let wanted = Wanted { sampling, texts: &texts, end: *end };
     let mut text = String::new();
     let mut tokens = 0;
     let mut stream = tokenizer.stream();
@@ -99,10 +100,11 @@ fn show(format: Format, text: String) -> Result<(), Failure> {
     }
 }
 
-fn failed(error: SampleError) -> Failure {
-    let usage = matches!(error, SampleError::Empty | SampleError::Long { .. });
-    let text = format!("{:#}", anyhow::Error::from(error));
-    if usage { Failure::Usage(text) } else { Failure::No(text) }
+fn failed(error: TextError) -> Failure {
+    match error {
+        TextError::Empty | TextError::Long { .. } => Failure::Usage(error.to_string()),
+        TextError::Whole(_) | TextError::Model(_) => Failure::No(whole(&error.into())),
+    }
 }
 
 impl Show for Sampled<'_> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::aside::Aside;
-use super::download::aside;
+use super::download::{Written, aside};
 use crate::client::Client;
 use crate::failure::Failure;
 
@@ -26,10 +26,10 @@ pub fn file_names(client: &Client, job: &str, query: &str) -> Result<Vec<String>
 ///
 /// # Errors
 /// If the coordinator has no such step, or a file cannot be written.
-pub fn export(client: &Client, job: &str, step: u64, query: &str, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub fn export(written: &Written<'_>, query: &str, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut begun = Vec::new();
-    for name in file_names(client, job, query)? {
-        begun.push(aside(client, &format!("jobs/{job}/hf/{name}?step={step}&{query}"), dir, &name)?);
+    for name in file_names(written.client, written.job, query)? {
+        begun.push(aside(written, &format!("hf/{name}?step={}&{query}", written.step), dir, &name)?);
     }
     // Named only when all are here, so that weights never lie beside another step's configuration.
     begun.into_iter().map(Aside::finish).collect()

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::download::aside;
-use crate::client::Client;
+use super::download::{Written, aside};
 use crate::failure::Failure;
 
 /// The name of a step's checkpoint.
@@ -23,8 +22,9 @@ pub fn is_file(name: &str) -> bool {
 ///
 /// # Errors
 /// If the coordinator has no such step, the model is not a GPT-2, or the file cannot be written.
-pub fn export(client: &Client, job: &str, step: u64, dtype: &str, dir: &Path) -> Result<PathBuf, Failure> {
-    aside(client, &format!("jobs/{job}/llmc/model.bin?step={step}&dtype={dtype}"), dir, &file_name(step))?.finish()
+pub fn export(written: &Written<'_>, dtype: &str, dir: &Path) -> Result<PathBuf, Failure> {
+    let step = written.step;
+    aside(written, &format!("llmc/model.bin?step={step}&dtype={dtype}"), dir, &file_name(step))?.finish()
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::path::Path;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::Digest;
 
+use super::download::Written;
 use super::tensors;
-use crate::client::Client;
 use crate::failure::Failure;
 
 /// Names of the files of a model's state.
@@ -21,11 +21,11 @@ pub fn file_names(table: &ModelTable) -> BTreeSet<String> {
 ///
 /// # Errors
 /// If the coordinator has no such step, a download breaks off, or a file cannot be written.
-pub fn export(client: &Client, job: &str, step: u64, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
+pub fn export(written: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
     for &kind in table.kinds() {
         for block in table.blocks.iter().map(|block| table.space(kind, block.id)) {
-            let path = format!("jobs/{job}/state/{step}/{}/{}", block.id.0, kind);
-            tensors::write(dir, block, kind, client.download(&path)?)?;
+            let path = format!("state/{}/{}/{}", written.step, block.id.0, kind);
+            tensors::write(dir, block, kind, written.open(&path)?)?;
         }
     }
     Ok(())

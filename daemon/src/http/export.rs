@@ -2,6 +2,8 @@
 //! holds it back.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -10,7 +12,8 @@ use shoal_model::files::Element;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::{Interval, Kind};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::App;
 use super::call;
@@ -20,6 +23,28 @@ use super::state::download;
 
 /// Bytes of one chunk of the file.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Models that are written out at once: each holds a band of a tensor, and pieces on their way.
+const EXPORTS: usize = 2;
+/// A client that takes nothing for so long is given up, so that it keeps nobody else from an export.
+const STALL: Duration = Duration::from_secs(60);
+
+/// How many models are being written out.
+#[derive(Clone, Debug)]
+pub struct Exports(Arc<Semaphore>);
+
+impl Default for Exports {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(EXPORTS)))
+    }
+}
+
+impl Exports {
+    /// One more, as long as the permit lives.
+    fn begin(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        Arc::clone(&self.0).try_acquire_owned().map_err(|_| Fault::Busy { most: EXPORTS })
+    }
+}
 
 /// Which version, in which form.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,32 +72,40 @@ impl Form {
     }
 }
 
-/// The written state of a job, if all weights of it are there.
-pub(super) async fn weights(app: &App, id: &str, step: Option<u64>) -> Result<StateReader, Fault> {
+/// The written weights of a job, and the right to write them out.
+pub(super) struct Source {
+    pub(super) reader: StateReader,
+    permit: OwnedSemaphorePermit,
+}
+
+/// The written state of a job, if all weights of it are there and not too many are being written out.
+pub(super) async fn weights(app: &App, id: &str, step: Option<u64>) -> Result<Source, Fault> {
+    let permit = app.exports.begin()?;
     let reader = StateReader::open(app, call::job_id(id)?, step).await?;
     for number in 0..reader.table().blocks.len() as u32 {
         let (block, whole) = reader.block(Kind::Weight, number)?;
         reader.complete(block, Kind::Weight, whole)?;
     }
-    Ok(reader)
+    Ok(Source { reader, permit })
 }
 
 /// A file of `bytes` that `write` makes from the weights.
 pub(super) fn stream(
-    reader: StateReader,
+    Source { reader, permit }: Source,
     bytes: u64,
     write: impl FnOnce(&StateReader, Weights<'_>, &mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(4);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {
-        let mut out = ChunkWriter { chunk: Vec::with_capacity(CHUNK_BYTES), sender };
+        let _permit = permit;
+        let mut out = ChunkWriter { chunk: Vec::with_capacity(CHUNK_BYTES), sender, runtime: runtime.clone() };
         let mut read = |block, interval, out: &mut [f32]| fill(&runtime, &reader, block, interval, out);
         let outcome = write(&reader, &mut read, &mut out).and_then(|()| out.flush());
         if let Err(error) = outcome {
             tracing::warn!(error = &error as &dyn std::error::Error, "export broke off");
             // The client may be the reason, then nobody hears it.
-            let _ = out.sender.blocking_send(Err(error));
+            let _ = out.sender.try_send(Err(error));
         }
     });
     let chunks = futures_util::stream::unfold(receiver, |mut receiver| async move {
@@ -101,6 +134,7 @@ fn fill(runtime: &Handle, reader: &StateReader, block: BlockId, interval: Interv
 struct ChunkWriter {
     chunk: Vec<u8>,
     sender: mpsc::Sender<io::Result<Vec<u8>>>,
+    runtime: Handle,
 }
 
 impl Write for ChunkWriter {
@@ -117,7 +151,30 @@ impl Write for ChunkWriter {
             return Ok(());
         }
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
-        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone");
-        self.sender.blocking_send(Ok(chunk)).map_err(gone)
+        let sent = self.runtime.block_on(self.sender.send_timeout(Ok(chunk), STALL));
+        sent.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing"),
+            SendTimeoutError::Closed(_) => io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use axum::http::header::RETRY_AFTER;
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[test]
+    fn a_third_export_is_told_when_to_come_again() {
+        let exports = Exports::default();
+        let (one, _two) = (exports.begin().expect("room"), exports.clone().begin().expect("room"));
+        let answer = exports.begin().expect_err("no room").into_response();
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.headers()[RETRY_AFTER], "1");
+        drop(one);
+        assert!(exports.begin().is_ok(), "room again");
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use shoal_actors::chain;
@@ -73,6 +74,14 @@ pub(super) enum Fault {
     /// More than any body of this interface.
     #[error("the body is larger than anything this takes: {0}")]
     TooLarge(String),
+    /// As many models are being written out as may be.
+    #[error(
+        "{most} models are being written out just now, and each takes memory of the coordinator's; ask again when one is done"
+    )]
+    Busy {
+        /// At once.
+        most: usize,
+    },
     /// What the HTTP library refuses.
     #[error("the request cannot be understood: {said}")]
     Library {
@@ -147,6 +156,7 @@ impl Fault {
             Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
             Self::Foreign { .. } => (StatusCode::FORBIDDEN, "foreign"),
             Self::Token { .. } => (StatusCode::UNAUTHORIZED, "token"),
+            Self::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::Library { status, .. } => (*status, "malformed"),
             Self::Written { source: CatalogueError::Missing { .. }, .. } => (StatusCode::CONFLICT, "not_written"),
@@ -160,7 +170,22 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (status, word) = self.word();
         let message = chain(&self);
-        (status, Json(ApiError { error: word.to_owned(), message })).into_response()
+        let body = (status, Json(ApiError { error: word.to_owned(), message }));
+        match self {
+            Self::Busy { .. } => ([(RETRY_AFTER, "1")], body).into_response(),
+            Self::Request(_)
+            | Self::NoAnswer { .. }
+            | Self::Gone
+            | Self::Malformed(_)
+            | Self::Written { .. }
+            | Self::Digest { .. }
+            | Self::Foreign { .. }
+            | Self::Token { .. }
+            | Self::TooLarge(_)
+            | Self::Library { .. }
+            | Self::Past { .. }
+            | Self::NoRoute { .. } => body.into_response(),
+        }
     }
 }
 

@@ -47,9 +47,9 @@ pub(super) async fn file(
             let Some(part) = parts.iter().find(|part| part.name == name).cloned() else {
                 return Err(Fault::Malformed(format!("there is no file {name} in this form; there are {names}")));
             };
-            let reader = weights(&app, &id, form.step).await?;
-            let bytes = hf::part_len(reader.table(), &job.spec, &part, kind);
-            Ok(stream(reader, bytes, move |reader, read, out| {
+            let source = weights(&app, &id, form.step).await?;
+            let bytes = hf::part_len(source.reader.table(), &job.spec, &part, kind);
+            Ok(stream(source, bytes, move |reader, read, out| {
                 hf::write_part((reader.table(), &job.spec), &part, kind, read, out)
             }))
         }

@@ -19,11 +19,11 @@ pub(super) async fn model(
         Element::Bf16 => true,
         Element::F16 => return Err(Fault::Malformed("llm.c has no fp16; there are fp32 and bf16".to_owned())),
     };
-    let reader = weights(&app, &id, form.step).await?;
+    let source = weights(&app, &id, form.step).await?;
     let gpt2 = || Fault::Malformed("llm.c has GPT-2 only, and the job's model is another".to_owned());
-    let header = llmc::header(&reader.job().spec, half).ok_or_else(gpt2)?;
+    let header = llmc::header(&source.reader.job().spec, half).ok_or_else(gpt2)?;
     let bytes = header.bytes().unwrap_or_default();
-    Ok(stream(reader, bytes, move |reader, read, out| {
+    Ok(stream(source, bytes, move |reader, read, out| {
         llmc::write_model((reader.table(), &reader.job().spec), &header, read, out)
     }))
 }

@@ -28,6 +28,8 @@ use tokio::sync::watch;
 
 use crate::token::Token;
 
+pub use export::Exports;
+
 /// What every route needs.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -37,6 +39,8 @@ pub struct App {
     pub changes: watch::Receiver<u64>,
     /// What a client has to know.
     pub token: Token,
+    /// Models that may be written out at once.
+    pub exports: Exports,
 }
 
 /// All routes.

@@ -3,6 +3,7 @@
 //! * [`init`] draws the initial weights from the seed.
 //! * [`StageModel`] computes one pipeline stage: forward, loss, backward, and the lane sums of every gradient.
 //! * [`StageModel::read_on`] goes on with a text, token by token, and [`sample`] chooses the next one.
+//! * [`whole`] is a whole model that only computes forward, for a loss or a text, in memory that was counted before.
 //! * [`solo::Solo`] runs a whole job in one place: what a cluster is compared with.
 //! * [`files`] reads weights by ranges from files of other programs; [`hf`] and [`llmc`] are two forms of them, out and in.
 
@@ -23,6 +24,7 @@ mod stored;
 mod sums;
 pub mod update;
 mod weights;
+pub mod whole;
 mod wire;
 
 #[cfg(test)]

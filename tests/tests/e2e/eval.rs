@@ -77,6 +77,27 @@ fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
     refused(&["--data", &short], "one sample takes 33");
     refused(&["--data", &text, "--tokenizer", "gpt2"], "the model's vocabulary");
     refused(&["--data", "/nowhere", "--kind", "nanogpt"], "/nowhere does not exist");
+    refused(&["--data", "/dev/zero"], "/dev/zero is no file");
+    let shard = cluster.path().join("shards/train_000000.bin").display().to_string();
+    refused(&["--data", &shard, "--kind", "text"], "is not UTF-8; tokens in a file need --kind");
+    refused(&["--data", &shard, "--kind", "text", "--tokenizer", "bytes"], "is not UTF-8");
+    let small = cluster.run(&["eval", &job, "--memory", "1MiB"]);
+    let said = String::from_utf8_lossy(&small.stderr).into_owned();
+    assert!(small.status.code() == Some(1) && said.contains("and 1.0 MiB may be taken"), "{said}");
+    let small = cluster.run(&["sample", &job, "--prompt", "the", "--memory", "1MiB"]);
+    assert_eq!(small.status.code(), Some(1));
+}
+
+#[test]
+fn a_job_whose_data_failed_has_no_loss_and_says_why() {
+    let cluster = cluster(1);
+    fs::write(cluster.path().join("corpus.txt"), "short").expect("written");
+    let path = JobFile::default().write(cluster.path(), "short");
+    fs::write(cluster.path().join("corpus.txt"), "short").expect("written");
+    assert_eq!(cluster.run(&["submit", &path.display().to_string()]).status.code(), Some(2));
+    let output = cluster.run(&["eval", "j1"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("the job is over"), "{said}");
 }
 
 #[test]

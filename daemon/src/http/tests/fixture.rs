@@ -54,7 +54,12 @@ impl Served {
         Self {
             ca,
             address,
-            router: router(App { coordinator, changes: seen, token: "secret".to_owned().into() }),
+            router: router(App {
+                coordinator,
+                changes: seen,
+                token: "secret".to_owned().into(),
+                exports: crate::http::Exports::default(),
+            }),
             changes,
         }
     }

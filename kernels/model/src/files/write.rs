@@ -1,4 +1,7 @@
-//! Their tensors put together from ours, as a stream: nobody holds more than one tensor that is turned.
+//! Their tensors put together from ours, as a stream.
+//!
+//! WR-1 (bounded): of a tensor whose columns are rows of ours, at most [`BAND`] values are there at once: a band of its rows, put
+//! together from a stripe of every row of ours. Our rows are read anew for every band.
 
 use std::io::{self, Write};
 
@@ -10,6 +13,8 @@ use super::map::{Map, Order, Run};
 
 /// Values read, converted and written at a time.
 const STRETCH: u64 = 1 << 16;
+/// Values of a band: 64 MiB.
+const BAND: u64 = 1 << 24;
 
 /// Gives elements of a block's weights.
 pub(crate) type Read<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>;
@@ -20,18 +25,7 @@ pub(crate) fn tensor(map: &Map, tensor: usize, kind: Element, read: Read<'_>, ou
     runs.sort_by_key(|run| run.at);
     let elements = map.tensors[tensor].elements();
     if runs.iter().any(|run| run.order == Order::Turned) {
-        let mut theirs = vec![0.0; elements as usize];
-        let width = map.tensors[tensor].columns() as usize;
-        for run in runs {
-            let mut ours = vec![0.0; run.interval.len() as usize];
-            read(run.block, run.interval, &mut ours)?;
-            for (row, values) in ours.chunks_exact(run.columns as usize).enumerate() {
-                for (column, value) in values.iter().enumerate() {
-                    theirs[column * width + run.at as usize + row] = *value;
-                }
-            }
-        }
-        return values(&theirs, kind, out);
+        return turned(&runs, (elements, map.tensors[tensor].columns()), kind, read, out);
     }
     let mut at = 0;
     for run in runs {
@@ -40,6 +34,55 @@ pub(crate) fn tensor(map: &Map, tensor: usize, kind: Element, read: Read<'_>, ou
         at = (run.at + run.rows()) * run.columns;
     }
     zeros(elements - at, kind, out)
+}
+
+/// A tensor of so many elements and columns of which every column is a row of ours.
+fn turned(
+    runs: &[&Run],
+    (elements, width): (u64, u64),
+    kind: Element,
+    read: Read<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let height = elements / width;
+    let most = (BAND / width).clamp(1, height);
+    let mut band = vec![0.0; (most * width) as usize];
+    let mut first = 0;
+    while first < height {
+        let rows = most.min(height - first);
+        let band = &mut band[..(rows * width) as usize];
+        for run in runs {
+            stripe(run, (first, rows), (band, width as usize), read)?;
+        }
+        values(band, kind, out)?;
+        first += rows;
+    }
+    Ok(())
+}
+
+/// Puts elements `first..first + rows` of every row of a run where they are columns of a band.
+fn stripe(run: &Run, (first, rows): (u64, u64), (band, width): (&mut [f32], usize), read: Read<'_>) -> io::Result<()> {
+    // Whole rows of ours are read several at a time, unless one alone is long: then no more of it than is wanted.
+    let (several, from, len) =
+        if run.columns > STRETCH { (1, first, rows) } else { (STRETCH / run.columns, 0, run.columns) };
+    let mut ours = vec![0.0; (several.min(run.rows()) * len) as usize];
+    let mut row = 0;
+    while row < run.rows() {
+        let here = several.min(run.rows() - row);
+        let ours = &mut ours[..(here * len) as usize];
+        let start = run.interval.start + row * run.columns + from;
+        read(run.block, Interval::new(start, start + ours.len() as u64), ours)?;
+        let column = (run.at + row) as usize;
+        let lines = band.chunks_exact_mut(width).zip((first - from) as usize..);
+        for (line, at) in lines {
+            let theirs = &mut line[column..column + here as usize];
+            for (theirs, ours) in theirs.iter_mut().zip(ours.chunks_exact(len as usize)) {
+                *theirs = ours[at];
+            }
+        }
+        row += here;
+    }
+    Ok(())
 }
 
 fn straight(run: &Run, kind: Element, read: Read<'_>, out: &mut dyn Write) -> io::Result<()> {

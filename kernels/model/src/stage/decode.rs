@@ -13,15 +13,19 @@ use crate::block::{Phase, Scope, Sizes};
 use crate::past::Past;
 
 impl StageModel {
-    /// Room to remember a sequence as long as the context.
+    /// Room to remember `positions` tokens of a sequence, at most the context.
     ///
     /// # Errors
     /// If the arena has no room.
-    pub fn past(&self) -> Result<Past, ModelError> {
+    ///
+    /// # Panics
+    /// If it is more than the context.
+    pub fn past(&self, positions: usize) -> Result<Past, ModelError> {
         let Sizes { context, heads, kv_heads, head_size, .. } = self.sizes;
-        let cached = Attention { samples: 1, positions: context, heads, kv_heads, size: head_size }.cached();
+        assert!(positions <= context, "DE-3 (a sequence is no longer than the context): {positions} of {context}");
+        let cached = Attention { samples: 1, positions, heads, kv_heads, size: head_size }.cached();
         let block = BlockId(0);
-        Past::new(&self.arena, layers(&self.table), context, cached)
+        Past::new(&self.arena, layers(&self.table), positions, cached)
             .map_err(|source| ModelError::Forward { block, source })
     }
 

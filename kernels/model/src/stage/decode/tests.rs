@@ -59,7 +59,7 @@ fn token_by_token_is_what_full_passes_say() {
     for spec in [gpt2, grouped, rounded].into_iter().chain(in_halves) {
         let (device, arena) = device(2);
         let mut model = whole(&spec, &device, &arena);
-        let mut past = model.past().expect("room");
+        let mut past = model.past(CONTEXT).expect("room");
         for prompt in [1, 5, CONTEXT - 1] {
             past.clear();
             let mut tokens: Vec<u32> = (0..prompt as u32).map(|i| (i * i + 7) % 65).collect();

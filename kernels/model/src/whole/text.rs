@@ -1,22 +1,24 @@
-//! Text from a model, one token after the other, in this process.
+//! Text from a whole model, one token after the other.
 
 use shoal_config::JobSpec;
-use shoal_kernels::{Arena, ArenaError, Budget, Device, Tier};
-use shoal_model::{ModelError, Past, StageModel};
-use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
+use shoal_plan::memory::whole::Purpose;
 use shoal_plan::space::Interval;
 
-pub use shoal_model::sample::Sampling;
-
-/// What the arena of this process may hold.
-const CAP: u64 = 1 << 42;
+use super::{Room, Whole, WholeError};
+use crate::sample::Sampling;
+use crate::{ModelError, Past};
 
 /// A whole model that reads and goes on.
+///
+/// TX-1 (as long as was said): no prompt, and no text behind it, is longer than the writer was made for.
 pub struct Writer {
-    device: Device,
-    model: StageModel,
+    whole: Whole,
     past: Past,
+    /// Tokens of the longest prompt.
+    prompt: u64,
+    /// Tokens that follow at most.
+    more: u64,
 }
 
 /// What is wanted.
@@ -24,8 +26,6 @@ pub struct Writer {
 pub struct Wanted<'t> {
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Tokens at most.
-    pub tokens: u64,
     /// Which tokens have a text, one at least; no other, and none behind the last, is ever chosen.
     pub texts: &'t [bool],
     /// Ends the text; not part of it.
@@ -45,11 +45,11 @@ pub enum Ended {
 
 /// Why there is no text.
 #[derive(Debug, thiserror::Error)]
-pub enum SampleError {
-    /// No room for the device.
-    #[error("no room for the device's scratch memory")]
-    Device(#[source] ArenaError),
-    /// The model could not be made or run.
+pub enum TextError {
+    /// There is no model.
+    #[error(transparent)]
+    Whole(#[from] WholeError),
+    /// The model could not be run.
     #[error("the model could not be run")]
     Model(#[source] ModelError),
     /// Nothing to go on from.
@@ -66,18 +66,22 @@ pub enum SampleError {
 }
 
 impl Writer {
-    /// A model without weights yet.
+    /// A model without weights yet, for prompts of at most so many tokens and so many `more` behind them.
     ///
     /// # Errors
-    /// If there is no room for it.
-    pub fn new(spec: &JobSpec, threads: usize) -> Result<Self, SampleError> {
-        let arena = Arena::new(Tier::Device, CAP, &Budget::new(CAP));
-        let device = Device::cpu(threads, &arena).map_err(SampleError::Device)?;
-        let table = std::sync::Arc::new(ModelTable::of(&spec.model));
-        let (blocks, lanes) = (table.blocks.len() as u32, spec.parallel.virtual_replicas);
-        let model = StageModel::new((&device, &arena), spec, table, 0..blocks, 0..lanes).map_err(SampleError::Model)?;
-        let past = model.past().map_err(SampleError::Model)?;
-        Ok(Self { device, model, past })
+    /// A prompt of no token or of more than the context; or there is no room for the model and what it will remember.
+    pub fn new(spec: &JobSpec, (prompt, more): (u64, u64), room: Room) -> Result<Self, TextError> {
+        let context = spec.model.context() as usize;
+        if prompt == 0 {
+            return Err(TextError::Empty);
+        }
+        if prompt > context as u64 {
+            return Err(TextError::Long { found: prompt as usize, context });
+        }
+        let purpose = Purpose::Text { prompt, more };
+        let whole = Whole::new(spec, purpose, room)?;
+        let past = whole.model.past(purpose.remembered(spec) as usize).map_err(TextError::Model)?;
+        Ok(Self { whole, past, prompt, more })
     }
 
     /// Overwrites weights.
@@ -85,47 +89,56 @@ impl Writer {
     /// # Panics
     /// If there is not one value an element, or the interval is no part of the model.
     pub fn write_weights(&mut self, block: BlockId, interval: Interval, values: &[f32]) {
-        self.model.write_weights(&self.device, block, interval, values);
+        self.whole.write_weights(block, interval, values);
+    }
+
+    /// The most that was ever in its arena, in bytes.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.whole.most()
     }
 
     /// Goes on from `prompt`; `take` gets every token and says whether more are wanted. When the context is full, the newer
     /// half of it is read anew and the text goes on.
     ///
     /// # Errors
-    /// The prompt is empty or longer than the context, has a token outside the vocabulary, or memory runs out.
+    /// The prompt has a token outside the vocabulary, or memory runs out.
+    ///
+    /// # Panics
+    /// If the prompt is empty or longer than the writer was made for.
     pub fn go_on(
         &mut self,
         prompt: &[u32],
         wanted: &Wanted<'_>,
         mut take: impl FnMut(u32) -> bool,
-    ) -> Result<Ended, SampleError> {
-        let context = self.past.capacity();
-        if prompt.is_empty() {
-            return Err(SampleError::Empty);
-        }
-        if prompt.len() > context {
-            return Err(SampleError::Long { found: prompt.len(), context });
-        }
+    ) -> Result<Ended, TextError> {
+        let found = prompt.len() as u64;
+        assert!(found > 0 && found <= self.prompt, "TX-1 (as long as was said): {found} of {}", self.prompt);
+        let context = self.whole.spec.model.context() as usize;
         self.past.clear();
+        // Not all of a long text is ever read again.
         let mut text = prompt.to_vec();
         let mut unread = prompt.len();
-        for _ in 0..wanted.tokens {
+        for made in 0..self.more {
             if self.past.len() + unread > context {
                 self.past.clear();
                 unread = (context / 2).max(1).min(text.len());
             }
             let tokens = &text[text.len() - unread..];
-            let Self { device, model, past } = self;
-            let logits = device.enter(|| model.read_on(device, past, tokens)).map_err(SampleError::Model)?;
+            let (Whole { device, model, .. }, past) = (&self.whole, &mut self.past);
+            let logits = device.enter(|| model.read_on(device, past, tokens)).map_err(TextError::Model)?;
             let logits = logits.host_visible().expect("SW-1 (a processor's memory is the host's)");
             // What is not a number is never chosen.
             let known = |(logit, has): (&f32, &bool)| if *has { *logit } else { f32::NAN };
             let known: Vec<f32> = logits.iter().zip(wanted.texts).map(known).collect();
-            let token = wanted.sampling.choose(text.len() as u64, &known);
+            let token = wanted.sampling.choose(found + made, &known);
             if wanted.end == Some(token) {
                 return Ok(Ended::EndOfText);
             }
             text.push(token);
+            if text.len() >= 2 * context {
+                text.drain(..context);
+            }
             unread = 1;
             if !take(token) {
                 return Ok(Ended::Unwanted);
@@ -134,6 +147,3 @@ impl Writer {
         Ok(Ended::Long)
     }
 }
-
-#[cfg(test)]
-mod tests;
