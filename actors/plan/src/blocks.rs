@@ -87,7 +87,7 @@ pub enum Init {
     Ones,
     /// Normal with mean 0 and the job's `init_range`.
     Normal,
-    /// Normal with `init_range / sqrt(2 layers)`: projections into the residual stream.
+    /// Normal with `init_range / sqrt(2 layers)`: a GPT-2's projections into the residual stream.
     NormalResidual,
 }
 

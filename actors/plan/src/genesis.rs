@@ -29,7 +29,11 @@ impl Job {
         out.u64(*seed);
         out.model(model);
         match weights {
-            None => out.tag(0).f32(model.init_range()),
+            // Llamas were once drawn as GPT-2s are, with smaller residual projections.
+            None => match model {
+                ModelSpec::Gpt2(_) => out.tag(0).f32(model.init_range()),
+                ModelSpec::Llama(_) => out.tag(2).f32(model.init_range()),
+            },
             Some(weights) => out.tag(1).bytes(&weights.digest().0),
         };
         out.bytes(&digest.0).u64(*train_tokens);

@@ -56,7 +56,7 @@ pub struct LlamaSpec {
     pub vocab: u32,
     /// RMSNorm epsilon.
     pub norm_epsilon: f32,
-    /// Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers).
+    /// Standard deviation of initial weights, of all matrices alike.
     pub init_range: f32,
     /// Rotary positions.
     pub rope: RopeSpec,

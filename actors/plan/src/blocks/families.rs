@@ -53,14 +53,14 @@ pub(super) fn llama(spec: &LlamaSpec) -> ModelTable {
         (true, ("attn.kv.weight", &[kv, 2, d, h], true, Init::Normal)),
         (attention_bias, ("attn.q.bias", &[heads, d], false, Init::Zeros)),
         (attention_bias, ("attn.kv.bias", &[kv, 2, d], false, Init::Zeros)),
-        (true, ("attn.proj.weight", &[heads * d, h], true, Init::NormalResidual)),
+        (true, ("attn.proj.weight", &[heads * d, h], true, Init::Normal)),
         (attention_bias, ("attn.proj.bias", &[h], false, Init::Zeros)),
         (true, ("norm_2.weight", &[h], false, Init::Ones)),
         (true, ("mlp.gate.weight", &[inner, h], true, Init::Normal)),
         (true, ("mlp.up.weight", &[inner, h], true, Init::Normal)),
         (mlp_bias, ("mlp.gate.bias", &[inner], false, Init::Zeros)),
         (mlp_bias, ("mlp.up.bias", &[inner], false, Init::Zeros)),
-        (true, ("mlp.down.weight", &[inner, h], true, Init::NormalResidual)),
+        (true, ("mlp.down.weight", &[inner, h], true, Init::Normal)),
         (mlp_bias, ("mlp.down.bias", &[h], false, Init::Zeros)),
     ];
     let layer: Vec<Row<'_>> = rows.into_iter().filter(|(is_there, _)| *is_there).map(|(_, row)| row).collect();

@@ -207,5 +207,5 @@ fn nothing_else_changes_it() {
 #[test]
 fn it_keeps_its_bytes() {
     assert_eq!(fixture::job().genesis().to_hex(), "ac27a0e4f707162a1cc3dbe0e296efb95c34aa9cddc6a50f052939383835cc28");
-    assert_eq!(llama().genesis().to_hex(), "cc73f7890324557b84b887f6d8eadea694178e61e7c3057278274ea6702593aa");
+    assert_eq!(llama().genesis().to_hex(), "dce3b3aa93f5a094a11b485ffe1697b3a2fa42feb931b39cc1501bcb8b202ed1");
 }

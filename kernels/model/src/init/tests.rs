@@ -2,7 +2,7 @@ use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use super::*;
-use crate::testing::job;
+use crate::testing::{job, llama};
 
 fn whole(seed: u64, block: u32) -> (ModelTable, Vec<f32>) {
     let spec = JobSpec { seed, ..job(2, 4, 64, 32, 256, 0.0) };
@@ -37,6 +37,21 @@ fn parameters_have_their_distribution() {
             Init::Ones => assert!(values.iter().all(|&x| x == 1.0), "{}", param.name),
             Init::Normal => assert_normal(values, 0.02),
             Init::NormalResidual => assert_normal(values, 0.02 / 2.0),
+        }
+    }
+}
+
+/// As `transformers` draws a Llama: residual projections too have the whole range.
+#[test]
+fn matrices_of_a_llama_begin_alike() {
+    let model = llama([2, 4, 2, 16, 64, 176, 32, 256], true, false);
+    let spec = JobSpec { seed: 5, model, ..job(2, 4, 64, 32, 256, 0.0) };
+    let table = ModelTable::of(&spec.model);
+    for block in &table.blocks {
+        let mut values = vec![f32::NAN; block.len as usize];
+        fill(&table, &spec, block.id, Interval::new(0, block.len), &mut values);
+        for param in block.params.iter().filter(|param| param.matrix().is_some()) {
+            assert_normal(&values[param.interval.range()], 0.02);
         }
     }
 }
