@@ -12,9 +12,10 @@ use shoal_actors::transport::pki::NODE_VALIDITY;
 use shoal_actors::transport::{
     BulkSink, Callee, ClusterCa, Destination, Endpoint, EndpointConfig, Inbound, Payload, PeerId, Refused,
 };
+use shoal_config::spec::Dtype;
 use shoal_plan::ids::{Generation, JobId, NodeId, PieceId};
 use shoal_wire::control::{Control, FromWorker, Hello, VERSION, Who};
-use shoal_wire::data::{Element, Header, Purpose};
+use shoal_wire::data::{Header, Purpose};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -81,7 +82,7 @@ fn quic(a: &Endpoint, source: &Arc<Vec<f32>>, bytes: usize, open: usize) -> Dura
         step: 0,
         purpose: Purpose::Weights { piece: PieceId(0) },
         elements: (bytes / 4) as u64,
-        element: Element::F32,
+        dtype: Dtype::F32,
     };
     runtime().block_on(async {
         let started = Instant::now();

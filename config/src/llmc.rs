@@ -5,13 +5,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::spec::{Gpt2Spec, ModelSpec};
+use crate::spec::{Dtype, Gpt2Spec, ModelSpec};
 
 /// First number of a checkpoint.
 const MAGIC: i32 = 20_240_326;
-/// Versions: f32 and bf16 values.
-const SINGLE: i32 = 3;
-const HALF: i32 = 5;
 /// First numbers of llm.c's other files, in words.
 const OTHERS: [(i32, &str); 5] = [
     (20_240_327, "a debug state"),
@@ -21,11 +18,41 @@ const OTHERS: [(i32, &str); 5] = [
     (20_240_527, "an optimizer state"),
 ];
 
+/// Versions of checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// 3: f32 values.
+    Single = 3,
+    /// 5: bf16 values.
+    Half = 5,
+}
+
+impl Version {
+    /// The version whose values have this type, if there is one.
+    #[must_use]
+    pub fn of(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::F32 => Some(Self::Single),
+            Dtype::Bf16 => Some(Self::Half),
+            Dtype::F16 => None,
+        }
+    }
+
+    /// The type of its values.
+    #[must_use]
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::Single => Dtype::F32,
+            Self::Half => Dtype::Bf16,
+        }
+    }
+}
+
 /// Sizes of a checkpoint's model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Values are bf16 (version 5), not f32 (version 3).
-    pub half: bool,
+    /// What its values are.
+    pub version: Version,
     /// Rows of the position table.
     pub context: u32,
     /// Distinct tokens.
@@ -75,9 +102,10 @@ impl Header {
             let other = other.map_or(String::new(), |(_, what)| format!(", which is {what}"));
             return Err(format!("it begins with {magic}{other}, not with the number {MAGIC}"));
         }
-        if version != SINGLE && version != HALF {
-            return Err(format!("it has version {version}, and {SINGLE} (fp32) and {HALF} (bf16) are known"));
-        }
+        let known = [Version::Single, Version::Half].into_iter().find(|known| *known as i32 == version);
+        let Some(version) = known else {
+            return Err(format!("it has version {version}, and 3 (fp32) and 5 (bf16) are known"));
+        };
         let mut size = |what: &str| {
             let found = next();
             u32::try_from(found).ok().filter(|n| *n > 0).ok_or_else(|| format!("its {what} is {found}"))
@@ -88,7 +116,7 @@ impl Header {
         let heads = size("number of heads")?;
         let width = size("width")?;
         let padded_vocab = size("padded vocabulary")?;
-        let header = Self { half: version == HALF, context, vocab, layers, heads, width, padded_vocab };
+        let header = Self { version, context, vocab, layers, heads, width, padded_vocab };
         if padded_vocab < vocab {
             return Err(format!("its padded vocabulary is {padded_vocab}, and the vocabulary {vocab}"));
         }
@@ -105,16 +133,14 @@ impl Header {
         let [context, layers, width, rows] = [self.context, self.layers, self.width, self.padded_vocab].map(u128::from);
         let layer = 12 * width * width + 13 * width;
         let elements = (rows + context + 2) * width + layers.checked_mul(layer)?;
-        let size = if self.half { 2 } else { 4 };
-        u64::try_from(elements.checked_mul(size)?).ok()?.checked_add(Self::BYTES)
+        u64::try_from(elements.checked_mul(u128::from(self.version.dtype().bytes()))?).ok()?.checked_add(Self::BYTES)
     }
 
     /// As it stands in a file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let version = if self.half { HALF } else { SINGLE };
         let sizes = [self.context, self.vocab, self.layers, self.heads, self.width, self.padded_vocab];
-        let mut bytes = [MAGIC, version].map(i32::to_le_bytes).concat();
+        let mut bytes = [MAGIC, self.version as i32].map(i32::to_le_bytes).concat();
         bytes.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
         bytes.resize(Self::BYTES as usize, 0);
         bytes
@@ -141,7 +167,7 @@ mod tests {
     use super::*;
 
     const HEADER: Header =
-        Header { half: true, context: 8, vocab: 65, layers: 2, heads: 2, width: 16, padded_vocab: 128 };
+        Header { version: Version::Half, context: 8, vocab: 65, layers: 2, heads: 2, width: 16, padded_vocab: 128 };
 
     #[test]
     fn what_a_header_says_is_held_against_the_file() {
@@ -149,7 +175,7 @@ mod tests {
         assert_eq!(Header::parse(&HEADER.to_bytes(), len), Ok(HEADER));
         // GPT-2 (124M) with 50,304 rows, in f32.
         let gpt2 = Header {
-            half: false,
+            version: Version::Single,
             context: 1024,
             vocab: 50_257,
             layers: 12,

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+mod dtype;
 mod fits;
 mod init;
 mod model;
 mod numerics;
 mod optimizer;
 
+pub use dtype::Dtype;
 pub use init::InitSpec;
 pub use model::{Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling, RopeSpec};
 pub use numerics::{LossScaleSpec, NumericsSpec, Precision, Wire};

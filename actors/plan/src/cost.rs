@@ -103,7 +103,8 @@ pub fn stage_costs(spec: &JobSpec, table: &ModelTable, stages: &[Range<u32>], th
 /// Nanoseconds of one micro-batch's activation between two nodes.
 #[must_use]
 pub fn transfer_nanoseconds(spec: &JobSpec) -> u64 {
-    let bytes = spec.train.numerics.wire.bytes() * boundary_elements(&spec.model) * u64::from(spec.train.micro_batch);
+    let bytes =
+        spec.train.numerics.wire.dtype().bytes() * boundary_elements(&spec.model) * u64::from(spec.train.micro_batch);
     MESSAGE_NANOSECONDS + bytes / BYTES_PER_NANOSECOND
 }
 
@@ -113,7 +114,7 @@ pub fn transfer_nanoseconds(spec: &JobSpec) -> u64 {
 pub fn exchange_nanoseconds(wire: Wire, elements: u64, replicas: u64, shadows: u64, threads: u32) -> u64 {
     let share = elements.div_ceil(replicas);
     let gradients = elements - elements / replicas;
-    let bytes = (wire.bytes() + 4) * gradients + 4 * shadows * share;
+    let bytes = (wire.dtype().bytes() + 4) * gradients + 4 * shadows * share;
     let messages = if bytes == 0 { 0 } else { 3 * MESSAGE_NANOSECONDS };
     messages + bytes / BYTES_PER_NANOSECOND + share * (1 + shadows) * UPDATE_NANOSECONDS / u64::from(threads.max(1))
 }

@@ -184,7 +184,7 @@ impl Rows {
 pub fn stash_bytes(spec: &JobSpec, kind: BlockKind) -> u64 {
     let model = &spec.model;
     let rows = Rows::of(model);
-    let bytes = spec.train.numerics.precision.bytes();
+    let bytes = spec.train.numerics.precision.dtype().bytes();
     let each = match kind {
         BlockKind::Embedding => 0,
         BlockKind::Layer => {
@@ -257,7 +257,7 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
     };
     let precision = spec.train.numerics.precision;
     NodeBytes {
-        seat_weights: precision.bytes() * weights + F32 * rotary_elements(&spec.model, table, &seat.blocks),
+        seat_weights: precision.dtype().bytes() * weights + F32 * rotary_elements(&spec.model, table, &seat.blocks),
         lane_sums: F32 * (differentiated * open + single),
         stash: flying * u64::from(spec.train.micro_batch) * kept,
         logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },

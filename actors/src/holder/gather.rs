@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use shoal_kernels::{Arena, Device, JobPanic};
-use shoal_model::WireType;
+use shoal_model::Rounding;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::PieceId;
 use shoal_plan::lanes::TreeNode;
@@ -111,7 +111,7 @@ struct PieceSum {
 pub(super) struct Gather {
     table: Arc<ModelTable>,
     lanes: u32,
-    wire: WireType,
+    wire: Rounding,
     cancel: Cancel,
     sums: BTreeMap<(u64, PieceId), PieceSum>,
 }
@@ -128,7 +128,7 @@ pub(super) enum Step {
 }
 
 impl Gather {
-    pub(super) fn new(table: Arc<ModelTable>, lanes: u32, wire: WireType, cancel: Cancel) -> Self {
+    pub(super) fn new(table: Arc<ModelTable>, lanes: u32, wire: Rounding, cancel: Cancel) -> Self {
         Self { table, lanes, wire, cancel, sums: BTreeMap::new() }
     }
 
@@ -191,7 +191,7 @@ impl UnitSum {
     /// Puts a sum in its place and adds siblings on the way up.
     fn climb(
         &mut self,
-        (lanes, wire): (u32, WireType),
+        (lanes, wire): (u32, Rounding),
         node: TreeNode,
         sum: Sum,
         thread: &DeviceThread,
@@ -202,7 +202,7 @@ impl UnitSum {
             let Some(other) = self.open.remove(&sibling) else { break };
             let (left, right) = if node.start < sibling.start { (sum, other) } else { (other, sum) };
             let both = Sum::default();
-            let round = if parent == TreeNode::root(lanes) { WireType::PLAIN } else { wire };
+            let round = if parent == TreeNode::root(lanes) { Rounding::NONE } else { wire };
             let (made, cancel, arena) = (both.clone(), cancel.clone(), thread.arena().clone());
             let add = move |device: &Device| {
                 if !cancel.is_cancelled() {

@@ -224,8 +224,8 @@ impl HolderState {
 
     pub(super) fn header(&self, generation: Generation, step: u64, purpose: Purpose, elements: u64) -> Header {
         let spec = &self.args.job.spec;
-        let element = purpose.element(spec.train.numerics.wire, spec.parallel.virtual_replicas);
-        Header { job: self.args.id, generation, from: self.args.node, step, purpose, elements, element }
+        let dtype = purpose.dtype(spec.train.numerics.wire, spec.parallel.virtual_replicas);
+        Header { job: self.args.id, generation, from: self.args.node, step, purpose, elements, dtype }
     }
 
     /// A link that breaks is told to the engine only if no fence comes by itself: a death does bring one.

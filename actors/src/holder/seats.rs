@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef};
 use shoal_kernels::{Buffer, JobPanic};
-use shoal_model::{StageModel, WireType};
+use shoal_model::{Rounding, StageModel};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{HolderEvent, SlotId};
 use shoal_plan::ids::{BlockId, Generation, NodeId, PieceId, Replica, Seat, StageIndex};
@@ -72,7 +72,7 @@ impl HolderState {
         }
         let cancel = Cancel::default();
         let lanes = self.args.job.spec.parallel.virtual_replicas;
-        let wire = WireType::of(&self.args.job.spec);
+        let wire = Rounding::of_wire(&self.args.job.spec);
         let gather = Gather::new(Arc::clone(&self.table), lanes, wire, cancel.clone());
         let mine: Vec<Seat> = plan.seats().filter(|(_, node)| *node == self.args.node).map(|(seat, _)| seat).collect();
         let mut seats = Vec::with_capacity(mine.len());

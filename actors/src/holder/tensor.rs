@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, View, ViewMut};
-use shoal_model::WireType;
+use shoal_model::Rounding;
 
 use crate::transport::{BulkSource, BulkTarget, Payload};
 
@@ -79,7 +79,7 @@ impl Slice {
     ///
     /// # Errors
     /// If both are shared and the arena has no room for a third.
-    pub fn add(mut self, mut other: Self, round: WireType, device: &Device, arena: &Arena) -> Result<Self, ArenaError> {
+    pub fn add(mut self, mut other: Self, round: Rounding, device: &Device, arena: &Arena) -> Result<Self, ArenaError> {
         assert_eq!(self.len(), other.len(), "TN-3 (siblings have one length)");
         let add = |mut target: ViewMut<'_>, other: View<'_>| {
             device.add_into(target.reborrow(), other);

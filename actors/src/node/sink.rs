@@ -56,9 +56,9 @@ impl BulkSink for ArenaSink {
         let expected = self.jobs.read().unwrap_or_else(PoisonError::into_inner).get(&header.job).copied();
         let Expected { wire, lanes } = expected.ok_or(Refused::Unknown)?;
         // State that came as halves would be widened, its lower bits gone, and nothing would tell.
-        let element = header.purpose.element(wire, lanes);
-        if header.element != element {
-            tracing::warn!(job = %header.job, from = %header.from, found = ?header.element, wanted = ?element, "elements of another type");
+        let dtype = header.purpose.dtype(wire, lanes);
+        if header.dtype != dtype {
+            tracing::warn!(job = %header.job, from = %header.from, found = ?header.dtype, wanted = ?dtype, "elements of another type");
             return Err(Refused::Header);
         }
         let elements = usize::try_from(header.elements).map_err(|_| Refused::Header)?;
@@ -84,9 +84,9 @@ impl BulkSink for ArenaSink {
 
 #[cfg(test)]
 mod tests {
+    use shoal_config::spec::Dtype;
     use shoal_plan::ids::{Generation, MicroBatch, NodeId, PieceId, Replica, Seat, StageIndex};
     use shoal_plan::schedule::Pass;
-    use shoal_wire::data::Element;
 
     use super::*;
 
@@ -96,9 +96,9 @@ mod tests {
         let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
         let devices = Devices::start("sink-test", 1, 64 << 20).expect("room");
         let sink = ArenaSink::new(devices, mpsc::unbounded_channel().0);
-        let accepted = |purpose: Purpose, element| {
+        let accepted = |purpose: Purpose, dtype| {
             let generation = Generation::default();
-            let header = Header { job: JobId(1), generation, from: NodeId(2), step: 1, purpose, elements: 64, element };
+            let header = Header { job: JobId(1), generation, from: NodeId(2), step: 1, purpose, elements: 64, dtype };
             sink.accept(&header).map(|_| ()).map_err(|refused| format!("{refused:?}"))
         };
         let weights = || Purpose::Weights { piece: PieceId(0) };
@@ -107,13 +107,12 @@ mod tests {
             micro_batch: MicroBatch(0),
             pass: Pass::Train,
         };
-        assert_eq!(accepted(weights(), Element::F32), Err("Unknown".to_owned()));
-        for (wire, own, other) in [(Wire::Fp32, Element::F32, Element::Bf16), (Wire::Bf16, Element::Bf16, Element::F32)]
-        {
+        assert_eq!(accepted(weights(), Dtype::F32), Err("Unknown".to_owned()));
+        for (wire, own, other) in [(Wire::Fp32, Dtype::F32, Dtype::Bf16), (Wire::Bf16, Dtype::Bf16, Dtype::F32)] {
             spec.train.numerics.wire = wire;
             sink.expect([(JobId(1), &spec)].into_iter());
-            assert_eq!(accepted(weights(), Element::F32), Ok(()), "{wire:?}");
-            assert_eq!(accepted(weights(), Element::Bf16), Err("Header".to_owned()), "{wire:?}");
+            assert_eq!(accepted(weights(), Dtype::F32), Ok(()), "{wire:?}");
+            assert_eq!(accepted(weights(), Dtype::Bf16), Err("Header".to_owned()), "{wire:?}");
             assert_eq!(accepted(activation(), own), Ok(()), "{wire:?}");
             assert_eq!(accepted(activation(), other), Err("Header".to_owned()), "{wire:?}");
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quinn::{Connection, ReadExactError, RecvStream, SendStream, StoppedError, VarInt, WriteError};
-use shoal_kernels::Half;
-use shoal_wire::data::{self, Element, Header, TrafficKind};
+use shoal_model::half;
+use shoal_wire::data::{self, Header, TrafficKind};
 use shoal_wire::frame;
 use tokio::task::JoinSet;
 
@@ -64,7 +64,7 @@ pub(super) async fn send(shared: &Shared, link: &Link, header: Header, payload: 
     tokio::select! {
         biased;
         () = shared.fences.passed(header.job, header.generation) => Err(BulkError::Fenced),
-        sent = transfer(link, kind, head, payload.chunks(header.element), (&counts, &moved)) => sent,
+        sent = transfer(link, kind, head, payload.chunks(header.dtype), (&counts, &moved)) => sent,
         () = stalled(waited, &moved, carried) => {
             tracing::warn!(node = %link.peer, job = %header.job, gen = %header.generation, step = header.step, "bulk transfer stalled");
             Err(BulkError::Stalled { peer: link.peer, waited })
@@ -219,15 +219,15 @@ async fn fill(
         tracing::error!(job = %header.job, found = elements.len(), asked = header.elements, "sink gave another length");
         return Err(ReceiveError::Refuse(Refused::Length));
     }
-    match header.element {
-        Element::F32 => read_bytes(stream, bytemuck::cast_slice_mut(elements), counts, moved).await?,
-        Element::Bf16 => {
+    match half(header.dtype) {
+        None => read_bytes(stream, bytemuck::cast_slice_mut(elements), counts, moved).await?,
+        Some(half) => {
             let mut halves = vec![0_u8; 2 * BLOCK.min(elements.len())];
             for block in elements.chunks_mut(BLOCK) {
                 let halves = &mut halves[..2 * block.len()];
                 read_bytes(stream, halves, counts, moved).await?;
-                for (x, half) in block.iter_mut().zip(halves.as_chunks().0) {
-                    *x = Half::Bf16.value(u16::from_le_bytes(*half));
+                for (x, bits) in block.iter_mut().zip(halves.as_chunks().0) {
+                    *x = half.value(u16::from_le_bytes(*bits));
                 }
             }
         }

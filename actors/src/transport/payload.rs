@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shoal_kernels::Half;
-use shoal_wire::data::{Element, Header};
+use shoal_config::spec::Dtype;
+use shoal_model::half;
+use shoal_wire::data::Header;
 
 /// Elements that outlive a transfer, in whatever keeps them.
 pub trait BulkSource: Send + Sync + 'static {
@@ -72,18 +73,16 @@ impl Payload {
 
     /// The ranges as little-endian bytes of the asked type. f32 share the buffers, which are free again once all is dropped;
     /// others are made [`BLOCK`] elements at a time, as they are asked for.
-    pub(super) fn chunks(self, element: Element) -> impl Iterator<Item = Bytes> + Send {
-        let most = match element {
-            Element::F32 => usize::MAX,
-            Element::Bf16 => BLOCK,
-        };
+    pub(super) fn chunks(self, dtype: Dtype) -> impl Iterator<Item = Bytes> + Send {
+        let half = half(dtype);
+        let most = if half.is_some() { BLOCK } else { usize::MAX };
         let parts = self.parts.into_iter().flat_map(move |(source, range)| {
             let starts = range.clone().step_by(most);
             starts.map(move |start| (Arc::clone(&source), start..range.end.min(start.saturating_add(most))))
         });
-        parts.map(move |(source, range)| match element {
-            Element::F32 => Bytes::from_owner(Held { source, range }),
-            Element::Bf16 => source.elements()[range].iter().flat_map(|x| Half::Bf16.bits(*x).to_le_bytes()).collect(),
+        parts.map(move |(source, range)| match half {
+            None => Bytes::from_owner(Held { source, range }),
+            Some(half) => source.elements()[range].iter().flat_map(|x| half.bits(*x).to_le_bytes()).collect(),
         })
     }
 }

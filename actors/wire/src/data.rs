@@ -1,7 +1,7 @@
 //! The header of a bulk transfer: one unidirectional stream, this header, then little-endian elements of the type it names.
 
 use serde::{Deserialize, Serialize};
-use shoal_config::spec::Wire;
+use shoal_config::spec::{Dtype, Wire};
 use shoal_plan::ids::{BlockId, Generation, JobId, MicroBatch, NodeId, PieceId, Seat};
 use shoal_plan::lanes::TreeNode;
 use shoal_plan::ledger::Version;
@@ -27,28 +27,8 @@ pub struct Header {
     pub purpose: Purpose,
     /// Elements that follow.
     pub elements: u64,
-    /// Their type.
-    pub element: Element,
-}
-
-/// The type of elements on their way; at both ends they are f32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Element {
-    /// As they are.
-    F32,
-    /// The upper half of each: all of it, where what is sent was rounded before.
-    Bf16,
-}
-
-impl Element {
-    /// Bytes of one.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 => 2,
-        }
-    }
+    /// Their type on the way; at both ends they are f32.
+    pub dtype: Dtype,
 }
 
 /// What a bulk transfer is for. Byte counters have one line for each.
@@ -176,20 +156,15 @@ impl Purpose {
     /// The type of its elements in a job with this wire type and so many lanes: what is rounded goes as the wire takes it,
     /// everything that is state or the sum of all lanes as f32.
     #[must_use]
-    pub fn element(&self, wire: Wire, lanes: u32) -> Element {
-        match (self, wire) {
-            (Self::Activation { .. } | Self::ActivationGradient { .. }, Wire::Bf16) => Element::Bf16,
-            (Self::GradientPartial { node, .. }, Wire::Bf16) if *node != TreeNode::root(lanes) => Element::Bf16,
-            (
-                Self::Activation { .. }
-                | Self::ActivationGradient { .. }
-                | Self::GradientPartial { .. }
-                | Self::ShadowGradient { .. }
-                | Self::Weights { .. }
-                | Self::State { .. }
-                | Self::SeatWeights { .. },
-                Wire::Fp32 | Wire::Bf16,
-            ) => Element::F32,
+    pub fn dtype(&self, wire: Wire, lanes: u32) -> Dtype {
+        match self {
+            Self::Activation { .. } | Self::ActivationGradient { .. } => wire.dtype(),
+            Self::GradientPartial { node, .. } if *node != TreeNode::root(lanes) => wire.dtype(),
+            Self::GradientPartial { .. }
+            | Self::ShadowGradient { .. }
+            | Self::Weights { .. }
+            | Self::State { .. }
+            | Self::SeatWeights { .. } => Dtype::F32,
         }
     }
 

@@ -309,8 +309,15 @@ fn with_model(lines: &str) -> Result<JobSpec, ConfigError> {
         "resid_pdrop":0.1,"embd_pdrop":0.1,"attn_pdrop":0.1}"#;
     std::fs::create_dir(dir.path().join("m")).expect("made");
     std::fs::write(dir.path().join("m/config.json"), config).expect("written");
-    let header =
-        crate::llmc::Header { half: false, context: 16, vocab: 256, layers: 2, heads: 2, width: 32, padded_vocab: 256 };
+    let header = crate::llmc::Header {
+        version: crate::llmc::Version::Single,
+        context: 16,
+        vocab: 256,
+        layers: 2,
+        heads: 2,
+        width: 32,
+        padded_vocab: 256,
+    };
     let mut checkpoint = header.to_bytes();
     checkpoint.resize(header.bytes().expect("small") as usize, 0);
     std::fs::write(dir.path().join("m.bin"), checkpoint).expect("written");

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Dtype;
+
 /// In which types a job keeps and sends what it computes. All of it enters bits. Products accumulate in f32, and weights that
 /// are updated, their moments and gradient sums are f32, whatever is asked for here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,12 +29,13 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Bytes of an element that is kept.
+    /// What is kept.
     #[must_use]
-    pub fn bytes(self) -> u64 {
+    pub fn dtype(self) -> Dtype {
         match self {
-            Self::Fp32 => 4,
-            Self::Bf16 | Self::Fp16(_) => 2,
+            Self::Fp32 => Dtype::F32,
+            Self::Bf16 => Dtype::Bf16,
+            Self::Fp16(_) => Dtype::F16,
         }
     }
 }
@@ -62,12 +65,12 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// Bytes of an element.
+    /// What is sent.
     #[must_use]
-    pub fn bytes(self) -> u64 {
+    pub fn dtype(self) -> Dtype {
         match self {
-            Self::Fp32 => 4,
-            Self::Bf16 => 2,
+            Self::Fp32 => Dtype::F32,
+            Self::Bf16 => Dtype::Bf16,
         }
     }
 }

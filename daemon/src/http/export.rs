@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use serde::Deserialize;
-use shoal_model::files::Element;
+use shoal_config::spec::Dtype;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::{Interval, Kind};
 use tokio::runtime::Handle;
@@ -60,10 +60,10 @@ pub(super) type Weights<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -
 
 impl Form {
     /// How elements are to be stored.
-    pub(super) fn element(&self) -> Result<Element, Fault> {
+    pub(super) fn dtype(&self) -> Result<Dtype, Fault> {
         let word = self.dtype.as_deref().unwrap_or("fp32");
         let unknown = || Fault::Malformed(format!("`{word}` is no element type; there are fp32, fp16 and bf16"));
-        Element::called(word).ok_or_else(unknown)
+        Dtype::called(word).ok_or_else(unknown)
     }
 
     /// Bytes that a file may have.

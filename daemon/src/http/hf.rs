@@ -35,12 +35,12 @@ pub(super) async fn file(
 ) -> Result<Response, Fault> {
     let job = call::job_id(&id)?;
     let job = app.read(|reply| Read::Job(job, reply)).await?;
-    let (kind, parts) = (form.element()?, parts(&job, &form)?);
+    let (dtype, parts) = (form.dtype()?, parts(&job, &form)?);
     match name.as_str() {
-        hf::CONFIG => Ok(Json(hf::config_json(&job.spec, kind)).into_response()),
+        hf::CONFIG => Ok(Json(hf::config_json(&job.spec, dtype)).into_response()),
         hf::INDEX => {
             let table = ModelTable::of(&job.spec.model);
-            Ok(Json(hf::index_json(&table, &job.spec, kind, &parts)).into_response())
+            Ok(Json(hf::index_json(&table, &job.spec, dtype, &parts)).into_response())
         }
         _ => {
             let names = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -48,9 +48,9 @@ pub(super) async fn file(
                 return Err(Fault::Malformed(format!("there is no file {name} in this form; there are {names}")));
             };
             let source = weights(&app, &id, form.step).await?;
-            let bytes = hf::part_len(source.reader.table(), &job.spec, &part, kind);
+            let bytes = hf::part_len(source.reader.table(), &job.spec, &part, dtype);
             Ok(stream(source, bytes, move |reader, read, out| {
-                hf::write_part((reader.table(), &job.spec), &part, kind, read, out)
+                hf::write_part((reader.table(), &job.spec), &part, dtype, read, out)
             }))
         }
     }
@@ -58,5 +58,5 @@ pub(super) async fn file(
 
 fn parts(job: &Job, form: &Form) -> Result<Vec<Part>, Fault> {
     let table = ModelTable::of(&job.spec.model);
-    Ok(hf::parts(&table, &job.spec, form.element()?, form.most()))
+    Ok(hf::parts(&table, &job.spec, form.dtype()?, form.most()))
 }

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::PathBuf;
 
+use shoal_config::spec::Dtype;
 use shoal_kernels::{Arena, Budget, Device, Tier};
-use shoal_model::files::Element;
 use shoal_model::hf;
 use shoal_model::solo::Solo;
 use shoal_plan::blocks::ModelTable;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes: Vec<u8> = logits.host_visible().ok_or("a processor")?.iter().flat_map(|x| x.to_le_bytes()).collect();
     fs::write(dir.join("shoal_logits.f32"), bytes)?;
     fs::write(dir.join("shoal_tokens.u32"), tokens.iter().flat_map(|t| t.to_le_bytes()).collect::<Vec<u8>>())?;
-    fs::write(dir.join("config.json"), hf::config_json(&job.spec, Element::F32).to_string())?;
+    fs::write(dir.join("config.json"), hf::config_json(&job.spec, Dtype::F32).to_string())?;
     let mut file = BufWriter::new(File::create(dir.join("model.safetensors"))?);
     hf::write_model(
         &table,

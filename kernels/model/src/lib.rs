@@ -17,6 +17,7 @@ pub mod llmc;
 mod parity;
 mod past;
 mod rotary;
+mod rounding;
 pub mod sample;
 pub mod solo;
 mod stage;
@@ -25,7 +26,6 @@ mod sums;
 pub mod update;
 mod weights;
 pub mod whole;
-mod wire;
 
 #[cfg(test)]
 mod testing;
@@ -33,6 +33,6 @@ mod testing;
 pub use block::Phase;
 pub use error::ModelError;
 pub use past::Past;
+pub use rounding::{Rounding, half};
 pub use stage::{BlockCalls, Input, StageModel};
 pub use sums::LaneSum;
-pub use wire::WireType;

@@ -19,7 +19,7 @@ use shoal_plan::protocol::{self, Norm};
 use shoal_plan::space::{GradPart, GradUnit, Interval, Kind};
 
 use crate::init::Initial;
-use crate::stored::StoredType;
+use crate::rounding::Rounding;
 use crate::update::{Measured, Optimizer, State};
 use crate::{Input, ModelError, Phase, StageModel};
 
@@ -50,7 +50,7 @@ impl Solo {
             memory(arena, &table, block.id).map_err(|source| ModelError::Weights { block: block.id, source })
         });
         let memory = memory.collect::<Result<_, _>>()?;
-        let masters = StoredType::of(&job.spec).is_rounded().then(|| masters(arena, &table)).transpose()?;
+        let masters = Rounding::of_precision(&job.spec).is_rounded().then(|| masters(arena, &table)).transpose()?;
         let optimizer = Optimizer::of(&job.spec, Arc::clone(&table));
         let mut solo = Self { job: job.clone(), model, masters, memory, optimizer, head: Head::genesis(job), table };
         let table = Arc::clone(&solo.table);

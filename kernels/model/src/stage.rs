@@ -32,10 +32,10 @@ use crate::block::head::{Head, Scored};
 use crate::block::layer::{Layer, LayerStash};
 use crate::block::{Phase, Scope, Sizes};
 use crate::rotary;
-use crate::stored::{self, StoredType};
+use crate::rounding::Rounding;
+use crate::stored;
 use crate::sums::{LaneSum, LaneSums};
 use crate::weights::Weights;
-use crate::wire::WireType;
 
 pub use flow::Input;
 use flow::{Flow, checked};
@@ -60,7 +60,7 @@ pub struct StageModel {
     seed: f32,
     /// See [`Self::poison`].
     poison: Option<f32>,
-    wire: WireType,
+    wire: Rounding,
     blocks: Vec<Block>,
     weights: Weights,
     /// Turns of positions, for layers that turn queries and keys by them.
@@ -119,7 +119,7 @@ impl StageModel {
         if of > spec.train.global_batch {
             return Err(ModelError::EmptyLane { lanes: of, batch: spec.train.global_batch });
         }
-        let wire = WireType::of(spec);
+        let wire = Rounding::of_wire(spec);
         let sums = |b: u32| LaneSums::of_block(of, &table.blocks[b as usize], wire);
         let tied = table.tied().filter(|_| blocks.contains(&table.head().0));
         let block = |b: u32| {
@@ -137,7 +137,7 @@ impl StageModel {
             poison: None,
             wire,
             blocks: blocks.clone().map(block).collect(),
-            weights: Weights::new(arena, &table, blocks.clone(), StoredType::of(spec))?,
+            weights: Weights::new(arena, &table, blocks.clone(), Rounding::of_precision(spec))?,
             rotary: rotary::table((device, arena), &spec.model, &table, &blocks)?,
             own: blocks.clone().map(sums).collect(),
             tied: tied.map(|(_, interval)| LaneSums::new(of, interval.len() as usize, wire)),

@@ -1,18 +1,12 @@
-//! The type that compute weights and kept activations are rounded to, and the gradients that flow back between blocks.
+//! Rows that are kept in the job's precision.
 //!
 //! Forward passes compute with the rounded values, so what is kept of them in half the room is all there was.
 
 use std::sync::Arc;
 
-use shoal_config::JobSpec;
-use shoal_config::spec::Precision;
-use shoal_kernels::{ArenaError, Buffer, Device, Half, Tag, ViewMut};
+use shoal_kernels::{ArenaError, Buffer, Half, Tag};
 
 use crate::block::{Phase, Scope};
-
-/// What is rounded to; nothing is, with full precision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredType(Option<Half>);
 
 /// Rows that wait for their backward pass.
 pub(crate) enum Kept {
@@ -29,34 +23,6 @@ pub(crate) enum Kept {
     },
 }
 
-impl StoredType {
-    /// That of a job.
-    pub(crate) fn of(spec: &JobSpec) -> Self {
-        Self(match spec.train.numerics.precision {
-            Precision::Fp32 => None,
-            Precision::Bf16 => Some(Half::Bf16),
-            Precision::Fp16(_) => Some(Half::F16),
-        })
-    }
-
-    /// What is rounded to, if anything is.
-    pub(crate) fn half(self) -> Option<Half> {
-        self.0
-    }
-
-    /// Whether anything is rounded.
-    pub(crate) fn is_rounded(self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Rounds every element, if anything is rounded.
-    pub(crate) fn round(self, device: &Device, x: ViewMut<'_>) {
-        if let Some(half) = self.0 {
-            device.round(x, half);
-        }
-    }
-}
-
 impl Scope<'_> {
     /// How memory counts in which rows are made that [`Self::keep`] gets.
     pub(crate) fn wide(&self) -> Tag {
@@ -70,7 +36,7 @@ impl Scope<'_> {
 
     /// Keeps rounded rows for the backward pass, in half the room if that loses nothing.
     pub(crate) fn keep(&self, rows: Arc<Buffer>) -> Result<Kept, ArenaError> {
-        match (self.sizes.stored.0, self.phase) {
+        match (self.sizes.stored.half(), self.phase) {
             (Some(half), Phase::Train { .. }) => {
                 let elements = rows.len();
                 let mut slots = self.arena.alloc(Tag::Stash, Half::slots(elements))?;

@@ -15,7 +15,7 @@ use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids;
 use shoal_plan::lanes::{TreeNode, subtrees};
 
-use crate::wire::WireType;
+use crate::rounding::Rounding;
 
 /// The gradient of one contribution, summed over the lanes of one subtree.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct LaneSums {
     elements: usize,
     /// Parts of the extent that no parameter covers; zero in every sum.
     gaps: Vec<Range<usize>>,
-    wire: WireType,
+    wire: Rounding,
     open: Option<Buffer>,
     /// The gradient of a micro-batch that has to be rounded before it may be added.
     single: Option<Buffer>,
@@ -43,12 +43,12 @@ pub(crate) struct LaneSums {
 
 impl LaneSums {
     /// Over `lanes` lanes of the job, of a contribution of `elements` elements.
-    pub(crate) fn new(lanes: u32, elements: usize, wire: WireType) -> Self {
+    pub(crate) fn new(lanes: u32, elements: usize, wire: Rounding) -> Self {
         Self { lanes, elements, gaps: Vec::new(), wire, open: None, single: None, adding: None, closed: Vec::new() }
     }
 
     /// Of a block's own contribution.
-    pub(crate) fn of_block(lanes: u32, block: &BlockTable, wire: WireType) -> Self {
+    pub(crate) fn of_block(lanes: u32, block: &BlockTable, wire: Rounding) -> Self {
         let starts = block.params.iter().skip(1).map(|p| p.interval.start).chain([block.len]);
         let ends = block.params.iter().map(|p| p.interval.end);
         let between = ends.zip(starts).filter(|(end, start)| end < start);

@@ -13,7 +13,7 @@ use shoal_plan::space::Interval;
 
 use crate::ModelError;
 use crate::block::Scope;
-use crate::stored::StoredType;
+use crate::rounding::Rounding;
 
 /// The weights of a stage's blocks, and the token table for a head away from the embedding.
 pub(crate) struct Weights {
@@ -66,7 +66,7 @@ impl Weights {
         arena: &Arena,
         table: &ModelTable,
         blocks: Range<u32>,
-        stored: StoredType,
+        stored: Rounding,
     ) -> Result<Self, ModelError> {
         let parts = table.weights_needed_by(blocks).into_iter().map(|(block, interval)| {
             let room = |elements| {

@@ -74,7 +74,7 @@ fn partial(thread: &DeviceThread, part: GradPart, node: TreeNode) -> Partial {
 }
 
 async fn whole(thread: &DeviceThread, partials: Vec<Partial>) -> (Gathered, Option<LossSum>) {
-    let mut gather = Gather::new(table(), LANES, WireType::PLAIN, Cancel::default());
+    let mut gather = Gather::new(table(), LANES, Rounding::NONE, Cancel::default());
     let last = partials.len() - 1;
     for (i, partial) in partials.into_iter().enumerate() {
         match gather.add(thread, &piece(), partial).expect("expected") {
@@ -135,7 +135,7 @@ async fn what_is_not_finite_is_said() {
 #[tokio::test]
 async fn lanes_count_once_and_strangers_not_at_all() {
     let thread = thread();
-    let mut gather = Gather::new(table(), LANES, WireType::PLAIN, Cancel::default());
+    let mut gather = Gather::new(table(), LANES, Rounding::NONE, Cancel::default());
     let node = |start, end| TreeNode { start, end };
     let mut add = |partial| gather.add(&thread, &piece(), partial).map(|_| ());
     add(partial(&thread, GradPart::Own, node(0, 2))).expect("expected");

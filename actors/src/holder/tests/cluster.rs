@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorRef};
+
 use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, OnLoss, ParallelSpec, Schedule};
-use shoal_kernels::{Half, Tag};
+use shoal_kernels::Tag;
+use shoal_model::half;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::{self, PieceLeaves};
 use shoal_plan::engine::{Command, Engine, Event, LossCause, Millis, Offer, Record, Setup, State, Timing};
@@ -20,7 +22,7 @@ use shoal_plan::memory::{self, NodeBytes};
 use shoal_plan::protocol::FromNode;
 use shoal_wire::api::TrafficLine;
 use shoal_wire::control::ToPeer;
-use shoal_wire::data::{Element, Header, Purpose};
+use shoal_wire::data::{Header, Purpose};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -114,10 +116,9 @@ impl Wire {
         };
         assert_eq!(header.elements, payload.elements(), "a header says what follows");
         let values = payload.gather();
-        let fits = |x: &f32| x.is_nan() || Half::Bf16.nearest(*x).to_bits() == x.to_bits();
-        match header.element {
-            Element::F32 => {}
-            Element::Bf16 => assert!(values.iter().all(fits), "what goes as bf16 is rounded: {:?}", header.purpose),
+        if let Some(half) = half(header.dtype) {
+            let fits = |x: &f32| x.is_nan() || half.nearest(*x).to_bits() == x.to_bits();
+            assert!(values.iter().all(fits), "what goes in halves is rounded: {:?}", header.purpose);
         }
         let mut buffer = device.arena().alloc(Tag::Communication, values.len()).expect("within the budget");
         buffer.host_visible_mut().expect("on the host").copy_from_slice(&values);

@@ -2,10 +2,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use quinn::VarInt;
+use shoal_config::spec::Dtype;
 use shoal_plan::ids::{BlockId, Generation, JobId, PieceId};
 use shoal_plan::ledger::Version;
 use shoal_plan::space::Interval;
-use shoal_wire::data::{self, Element, Header, Purpose, StateReason};
+use shoal_wire::data::{self, Header, Purpose, StateReason};
 use shoal_wire::frame;
 
 use super::*;
@@ -35,7 +36,7 @@ pub(super) fn header(from: u64, step: u64, elements: u64) -> Header {
         step,
         purpose: Purpose::Weights { piece: PieceId(4) },
         elements,
-        element: Element::F32,
+        dtype: Dtype::F32,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Elements of a half type: half the bytes, and f32 at both ends.
 
+use shoal_config::spec::Dtype;
 use shoal_kernels::Half;
 use shoal_plan::ids::JobId;
-use shoal_wire::data::{Element, Header};
+use shoal_wire::data::Header;
 
 use super::bulk::{bulk_pair, header, received};
 use super::*;
@@ -16,7 +17,7 @@ async fn rounded_elements_arrive_bit_for_bit_in_half_the_bytes() {
     for (step, size) in SIZES.into_iter().enumerate() {
         // Every value of the type, not-a-number and infinities among them.
         let values: Vec<f32> = (0..size).map(|i| Half::Bf16.value((i * 40_503) as u16)).collect();
-        let header = Header { element: Element::Bf16, ..header(1, step as u64, size as u64) };
+        let header = Header { dtype: Dtype::Bf16, ..header(1, step as u64, size as u64) };
         let payload = Payload::whole(Arc::new(values.clone()));
         a.endpoint.send_bulk(worker(2), header.clone(), payload).await.expect("it arrives");
         let (got_header, got) = received(&mut b).await;
@@ -39,7 +40,7 @@ async fn ranges_are_converted_one_after_the_other() {
     let source: Arc<Vec<f32>> = Arc::new((0..100_000).map(|i| Half::Bf16.nearest(i as f32)).collect());
     let ranges = vec![10..20, 500..500, 1000..90_000, 0..1];
     let payload = Payload::ranges(Arc::clone(&source) as Arc<dyn BulkSource>, ranges);
-    let header = Header { element: Element::Bf16, ..header(1, 0, payload.elements()) };
+    let header = Header { dtype: Dtype::Bf16, ..header(1, 0, payload.elements()) };
     a.endpoint.send_bulk(worker(2), header, payload).await.expect("it arrives");
     let (_, got) = received(&mut b).await;
     assert_eq!(got, [&source[10..20], &source[1000..90_000], &source[0..1]].concat());

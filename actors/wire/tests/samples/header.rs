@@ -1,5 +1,6 @@
 //! Headers of bulk transfers.
 
+use shoal_config::spec::Dtype;
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, JobId, MicroBatch, NodeId, PieceId, Replica, Seat, StageIndex};
 use shoal_plan::lanes::TreeNode;
@@ -7,7 +8,7 @@ use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{LossSum, Norm};
 use shoal_plan::schedule::Pass;
 use shoal_plan::space::{GradPart, GradUnit, Interval};
-use shoal_wire::data::{Element, Header, Purpose, StateReason};
+use shoal_wire::data::{Header, Purpose, StateReason};
 
 use super::parts::*;
 use super::{Sample, named, variants, wrapped};
@@ -21,7 +22,7 @@ pub(crate) fn headers() -> Vec<Sample<Header>> {
         step: 70_001,
         purpose,
         elements: 1 << 21,
-        element: Element::Bf16,
+        dtype: Dtype::Bf16,
     })
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn widest_headers() -> Vec<Sample<Header>> {
                 step: max64,
                 purpose,
                 elements: max64,
-                element: Element::Bf16,
+                dtype: Dtype::Bf16,
             },
         })
         .collect()

@@ -18,7 +18,7 @@ use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
 
 use crate::past::Past;
-use crate::stored::StoredType;
+use crate::rounding::Rounding;
 use crate::weights::Weights;
 use norm::Norm;
 
@@ -45,7 +45,7 @@ pub(crate) struct Sizes {
     pub(crate) inner: usize,
     pub(crate) vocab: usize,
     pub(crate) epsilon: f32,
-    pub(crate) stored: StoredType,
+    pub(crate) stored: Rounding,
     dropout: f32,
     seed: u64,
 }
@@ -62,7 +62,7 @@ impl Sizes {
             inner: model.inner() as usize,
             vocab: model.vocab() as usize,
             epsilon: model.norm_epsilon(),
-            stored: StoredType::of(spec),
+            stored: Rounding::of_precision(spec),
             dropout: model.dropout(),
             seed: spec.seed,
         }

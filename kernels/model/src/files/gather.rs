@@ -3,6 +3,7 @@
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
+use super::dtype::decode;
 use super::map::{Order, Run};
 use super::{Files, FilesError, Place};
 
@@ -65,13 +66,13 @@ impl Files {
 
     /// Consecutive elements of a tensor.
     fn values(&self, place: &Place, at: u64, out: &mut [f32]) -> Result<(), FilesError> {
-        let size = place.kind.bytes();
+        let size = place.dtype.bytes() as usize;
         let mut bytes = Vec::new();
         for (i, stretch) in out.chunks_mut(STRETCH as usize / size).enumerate() {
             bytes.resize(stretch.len() * size, 0);
             let from = at + (i * (STRETCH as usize / size)) as u64;
             self.bytes(place, from * size as u64, &mut bytes)?;
-            place.kind.decode(&bytes, |i, value| stretch[i] = value);
+            decode(place.dtype, &bytes, |i, value| stretch[i] = value);
         }
         Ok(())
     }
@@ -87,7 +88,7 @@ impl Files {
     fn turned(&self, runs: &[&Run], interval: Interval, out: &mut [f32]) -> Result<(), FilesError> {
         let Some(first) = runs.first() else { return Ok(()) };
         let (place, tensor) = (self.place(first.tensor), &self.map.tensors[first.tensor]);
-        let (height, width, size) = (first.columns, tensor.columns(), place.kind.bytes() as u64);
+        let (height, width, size) = (first.columns, tensor.columns(), place.dtype.bytes());
         let mut columns: Vec<Columns> = runs.iter().filter_map(|run| columns(run, interval)).collect();
         columns.sort_unstable_by_key(|columns| columns.from);
         for group in spans(&columns, width) {
@@ -118,10 +119,10 @@ fn scatter(
     (row, height): (u64, u64),
     (interval, out): (Interval, &mut [f32]),
 ) {
-    let size = place.kind.bytes();
+    let size = place.dtype.bytes() as usize;
     for columns in group {
         let range = (columns.from - from) as usize * size..(columns.to - from) as usize * size;
-        place.kind.decode(&line[range], |i, value| {
+        decode(place.dtype, &line[range], |i, value| {
             let ours = columns.ours + i as u64 * height + row;
             if (interval.start..interval.end).contains(&ours) {
                 out[(ours - interval.start) as usize] = value;

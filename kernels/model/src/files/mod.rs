@@ -6,7 +6,7 @@
 //!
 //! FI-1 (untrusted): every length that a file gives is held against the file before anything is allocated or read.
 
-mod element;
+pub(crate) mod dtype;
 mod error;
 mod facts;
 mod gather;
@@ -17,7 +17,6 @@ pub(crate) mod map;
 mod open;
 pub(crate) mod write;
 
-pub use element::Element;
 pub use error::FilesError;
 pub use open::Files;
 

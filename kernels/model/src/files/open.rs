@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
-use shoal_config::spec::{InitSpec, ModelSpec};
+use shoal_config::spec::{Dtype, InitSpec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
 
 use super::header::{self, Described};
 use super::map::{Map, Tensor};
-use super::{Element, FilesError};
+use super::{FilesError, dtype};
 use crate::{hf, llmc};
 
 /// Longest list of shards that is read.
@@ -46,7 +46,7 @@ pub(crate) struct Place {
     pub(crate) part: usize,
     /// Its first byte.
     pub(crate) start: u64,
-    pub(crate) kind: Element,
+    pub(crate) dtype: Dtype,
 }
 
 #[derive(Deserialize)]
@@ -197,7 +197,7 @@ fn open(path: &Path) -> Result<(File, u64), FilesError> {
 
 /// A tensor's place, or what is wrong with it.
 fn place(part: usize, there: &Described, wanted: &Tensor) -> Result<Place, String> {
-    let Some(kind) = Element::of(&there.kind) else {
+    let Some(dtype) = dtype::named(&there.kind) else {
         return Err(format!("is {}, and F32, F16 and BF16 can be read", there.kind));
     };
     let longer = wanted.open_ended
@@ -207,5 +207,5 @@ fn place(part: usize, there: &Described, wanted: &Tensor) -> Result<Place, Strin
     if there.shape != wanted.shape && !longer {
         return Err(format!("has shape {:?}, and {:?} is needed", there.shape, wanted.shape));
     }
-    Ok(Place { part, start: there.start, kind })
+    Ok(Place { part, start: there.start, dtype })
 }

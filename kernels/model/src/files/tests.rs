@@ -2,8 +2,10 @@ use std::fs;
 use std::path::Path;
 
 use shoal_config::JobSpec;
-use shoal_config::spec::InitSpec;
+use shoal_config::llmc::Version;
+use shoal_config::spec::{Dtype, InitSpec};
 use shoal_exact::philox::philox;
+use shoal_kernels::Half;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
@@ -36,7 +38,7 @@ impl Model {
         }
     }
 
-    fn hf(&self, kind: Element, most: u64) -> InitSpec {
+    fn hf(&self, kind: Dtype, most: u64) -> InitSpec {
         let config = hf::config_json(&self.spec, kind).to_string();
         fs::write(self.dir.path().join("config.json"), config).expect("written");
         let parts = hf::parts(&self.table, &self.spec, kind, most);
@@ -52,8 +54,8 @@ impl Model {
         InitSpec::Hf(self.dir.path().to_owned())
     }
 
-    fn llmc(&self, half: bool) -> InitSpec {
-        let header = llmc::header(&self.spec, half).expect("a GPT-2");
+    fn llmc(&self, version: Version) -> InitSpec {
+        let header = llmc::header(&self.spec, version).expect("a GPT-2");
         let mut file = Vec::new();
         llmc::write_model((&self.table, &self.spec), &header, self.read(), &mut file).expect("memory takes it");
         assert_eq!(header.bytes(), Some(file.len() as u64));
@@ -90,23 +92,23 @@ impl Model {
 #[test]
 fn any_interval_is_read_from_every_form() {
     let model = Model::of(job(2, 3, 48, 10, 65, 0.0));
-    let bf16 = |x: f32| half::bf16::from_f32(x).to_f32();
-    let f16 = |x: f32| half::f16::from_f32(x).to_f32();
+    let bf16 = |x: f32| Half::Bf16.nearest(x);
+    let f16 = |x: f32| Half::F16.nearest(x);
     for cuts in [0, 1, 7] {
-        model.assert_same(&model.open(&model.hf(Element::F32, u64::MAX)).expect("good"), cuts, |x| x);
-        model.assert_same(&model.open(&model.llmc(false)).expect("good"), cuts, |x| x);
-        model.assert_same(&model.open(&model.llmc(true)).expect("good"), cuts, bf16);
-        model.assert_same(&model.open(&model.hf(Element::F16, u64::MAX)).expect("good"), cuts, f16);
+        model.assert_same(&model.open(&model.hf(Dtype::F32, u64::MAX)).expect("good"), cuts, |x| x);
+        model.assert_same(&model.open(&model.llmc(Version::Single)).expect("good"), cuts, |x| x);
+        model.assert_same(&model.open(&model.llmc(Version::Half)).expect("good"), cuts, bf16);
+        model.assert_same(&model.open(&model.hf(Dtype::F16, u64::MAX)).expect("good"), cuts, f16);
     }
     fs::remove_file(model.dir.path().join(hf::MODEL)).expect("removed");
-    model.assert_same(&model.open(&model.hf(Element::Bf16, 20_000)).expect("good"), 3, bf16);
+    model.assert_same(&model.open(&model.hf(Dtype::Bf16, 20_000)).expect("good"), 3, bf16);
 }
 
 /// FF-3: nobody reads more than what it needs and little beside it.
 #[test]
 fn pieces_together_read_the_file_about_once() {
     let model = Model::of(job(2, 4, 128, 32, 256, 0.0));
-    for init in [model.hf(Element::F32, u64::MAX), model.llmc(false)] {
+    for init in [model.hf(Dtype::F32, u64::MAX), model.llmc(Version::Single)] {
         let bytes = model.table.parameters() * 4;
         for pieces in [1, 2, 4] {
             let mut total = 0;
@@ -131,11 +133,11 @@ fn pieces_together_read_the_file_about_once() {
 #[test]
 fn everything_that_is_wrong_is_named_at_once() {
     let model = Model::of(job(1, 2, 16, 8, 65, 0.0));
-    model.hf(Element::F32, u64::MAX);
+    model.hf(Dtype::F32, u64::MAX);
     // The file by itself: nothing but its tensors says what it is.
     let whole = |model: &Model| InitSpec::Hf(model.dir.path().join(hf::MODEL));
     let other = Model::of(job(2, 2, 16, 9, 66, 0.0));
-    other.hf(Element::F32, u64::MAX);
+    other.hf(Dtype::F32, u64::MAX);
     let Err(FilesError::Tensors { wrong, .. }) = other.open(&whole(&model)) else { panic!("another model") };
     let all = wrong.join("\n");
     assert!(all.contains("transformer.wte.weight has shape [65, 16], and [66, 16] is needed"), "{all}");
@@ -148,7 +150,7 @@ fn everything_that_is_wrong_is_named_at_once() {
 #[test]
 fn what_shapes_do_not_tell_is_told_by_the_configuration() {
     let model = Model::of(job(1, 2, 16, 8, 65, 0.0));
-    let init = model.hf(Element::F32, u64::MAX);
+    let init = model.hf(Dtype::F32, u64::MAX);
     let other = Model::of(job(1, 4, 16, 8, 65, 0.0));
     let Err(FilesError::Config { source, .. }) = other.open(&init) else { panic!("other heads") };
     assert!(source.to_string().ends_with("config.json, its heads is 2, and the job's 4"), "{source}");
@@ -158,7 +160,7 @@ fn what_shapes_do_not_tell_is_told_by_the_configuration() {
 #[test]
 fn files_that_were_changed_are_refused_by_whoever_reads_the_change() {
     let model = Model::of(job(1, 2, 32, 8, 300, 0.0));
-    let init = model.hf(Element::F32, u64::MAX);
+    let init = model.hf(Dtype::F32, u64::MAX);
     let files = model.open(&init).expect("good");
     let mut elements = 0;
     let facts = files.facts(&model.table, |more| {
@@ -168,7 +170,10 @@ fn files_that_were_changed_are_refused_by_whoever_reads_the_change() {
     let facts = facts.expect("readable");
     assert_eq!(elements, model.table.blocks.iter().map(|block| block.len).sum::<u64>());
     assert!(matches!(files.facts(&model.table, |_| false), Err(FilesError::Stopped)));
-    assert_eq!(model.open(&model.llmc(false)).expect("good").facts(&model.table, |_| true).expect("readable"), facts);
+    assert_eq!(
+        model.open(&model.llmc(Version::Single)).expect("good").facts(&model.table, |_| true).expect("readable"),
+        facts
+    );
     let read = |files: &Files, interval: Interval| {
         let mut found = vec![f32::NAN; interval.len() as usize];
         files.read_submitted(&model.table, &facts, (BlockId(1), interval), &mut found)?;
@@ -207,7 +212,7 @@ fn with(path: &Path, change: impl FnOnce(&mut Vec<(String, Vec<usize>, Vec<u8>)>
 #[test]
 fn old_files_have_no_prefix_and_constants_beside_the_weights() {
     let model = Model::of(job(1, 2, 16, 4, 65, 0.0));
-    let init = model.hf(Element::F32, u64::MAX);
+    let init = model.hf(Dtype::F32, u64::MAX);
     let path = model.dir.path().join(hf::MODEL);
     with(&path, |tensors| {
         for (name, ..) in tensors.iter_mut() {
@@ -238,7 +243,7 @@ fn a_longer_position_table_is_cut() {
     let rows = long.weights[0][wpe(&long)][..7 * 16].to_vec();
     let place = wpe(&short);
     short.weights[0][place].copy_from_slice(&rows);
-    for init in [long.hf(Element::F32, u64::MAX), long.llmc(false)] {
+    for init in [long.hf(Dtype::F32, u64::MAX), long.llmc(Version::Single)] {
         short.assert_same(&short.open(&init).expect("good"), 2, |x| x);
     }
 }
@@ -247,7 +252,7 @@ fn a_longer_position_table_is_cut() {
 fn an_index_names_files_of_its_directory_only() {
     let model = Model::of(job(1, 2, 16, 4, 65, 0.0));
     let init = InitSpec::Hf(model.dir.path().to_owned());
-    let config = hf::config_json(&model.spec, Element::F32).to_string();
+    let config = hf::config_json(&model.spec, Dtype::F32).to_string();
     fs::write(model.dir.path().join("config.json"), config).expect("written");
     let missing = model.open(&init).expect_err("nothing there").to_string();
     assert!(missing.contains("model.safetensors cannot be read"), "{missing}");

@@ -5,10 +5,11 @@
 
 use std::io::{self, Write};
 
+use shoal_config::spec::Dtype;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
-use super::Element;
+use super::dtype;
 use super::map::{Map, Order, Run};
 
 /// Values read, converted and written at a time.
@@ -20,27 +21,27 @@ const BAND: u64 = 1 << 24;
 pub(crate) type Read<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>;
 
 /// Writes one of their tensors, row-major. Rows that are nobody's are zero.
-pub(crate) fn tensor(map: &Map, tensor: usize, kind: Element, read: Read<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn tensor(map: &Map, tensor: usize, dtype: Dtype, read: Read<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut runs: Vec<&Run> = map.runs_of(tensor).collect();
     runs.sort_by_key(|run| run.at);
     let elements = map.tensors[tensor].elements();
     if runs.iter().any(|run| run.order == Order::Turned) {
-        return turned(&runs, (elements, map.tensors[tensor].columns()), kind, read, out);
+        return turned(&runs, (elements, map.tensors[tensor].columns()), dtype, read, out);
     }
     let mut at = 0;
     for run in runs {
-        zeros(run.at * run.columns - at, kind, out)?;
-        straight(run, kind, read, out)?;
+        zeros(run.at * run.columns - at, dtype, out)?;
+        straight(run, dtype, read, out)?;
         at = (run.at + run.rows()) * run.columns;
     }
-    zeros(elements - at, kind, out)
+    zeros(elements - at, dtype, out)
 }
 
 /// A tensor of so many elements and columns of which every column is a row of ours.
 fn turned(
     runs: &[&Run],
     (elements, width): (u64, u64),
-    kind: Element,
+    dtype: Dtype,
     read: Read<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -54,7 +55,7 @@ fn turned(
         for run in runs {
             stripe(run, (first, rows), (band, width as usize), read)?;
         }
-        values(band, kind, out)?;
+        values(band, dtype, out)?;
         first += rows;
     }
     Ok(())
@@ -85,29 +86,29 @@ fn stripe(run: &Run, (first, rows): (u64, u64), (band, width): (&mut [f32], usiz
     Ok(())
 }
 
-fn straight(run: &Run, kind: Element, read: Read<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn straight(run: &Run, dtype: Dtype, read: Read<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut ours = vec![0.0; STRETCH.min(run.interval.len()) as usize];
     let mut at = run.interval.start;
     while at < run.interval.end {
         let part = Interval::new(at, run.interval.end.min(at + STRETCH));
         let ours = &mut ours[..part.len() as usize];
         read(run.block, part, ours)?;
-        values(ours, kind, out)?;
+        values(ours, dtype, out)?;
         at = part.end;
     }
     Ok(())
 }
 
-fn zeros(elements: u64, kind: Element, out: &mut dyn Write) -> io::Result<()> {
-    io::copy(&mut io::Read::take(io::repeat(0), elements * kind.bytes() as u64), out).map(|_| ())
+fn zeros(elements: u64, dtype: Dtype, out: &mut dyn Write) -> io::Result<()> {
+    io::copy(&mut io::Read::take(io::repeat(0), elements * dtype.bytes()), out).map(|_| ())
 }
 
-fn values(values: &[f32], kind: Element, out: &mut dyn Write) -> io::Result<()> {
-    let mut bytes = Vec::with_capacity(values.len().min(STRETCH as usize) * kind.bytes());
+fn values(values: &[f32], dtype: Dtype, out: &mut dyn Write) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(values.len().min(STRETCH as usize) * dtype.bytes() as usize);
     for stretch in values.chunks(STRETCH as usize) {
         bytes.clear();
-        kind.encode(stretch, &mut bytes).map_err(|value| {
-            let told = format!("a weight is {value:e}, which {} cannot hold; export as fp32", kind.name());
+        dtype::encode(dtype, stretch, &mut bytes).map_err(|value| {
+            let told = format!("a weight is {value:e}, which {} cannot hold; export as fp32", dtype.word());
             io::Error::new(io::ErrorKind::InvalidData, told)
         })?;
         out.write_all(&bytes)?;

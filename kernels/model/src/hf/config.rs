@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 use shoal_config::JobSpec;
-use shoal_config::spec::{LlamaSpec, ModelSpec, RopeScaling};
+use shoal_config::spec::{Dtype, LlamaSpec, ModelSpec, RopeScaling};
 
-use crate::files::Element;
+use crate::files::dtype::torch_name;
 
 /// The model's `config.json`.
 #[must_use]
-pub fn config_json(spec: &JobSpec, kind: Element) -> Value {
+pub fn config_json(spec: &JobSpec, dtype: Dtype) -> Value {
     let mut config = match &spec.model {
         ModelSpec::Gpt2(_) => gpt2(&spec.model),
         ModelSpec::Llama(llama) => self::llama(llama),
     };
-    config["dtype"] = json!(kind.torch_name());
-    config["torch_dtype"] = json!(kind.torch_name());
+    config["dtype"] = json!(torch_name(dtype));
+    config["torch_dtype"] = json!(torch_name(dtype));
     config
 }
 

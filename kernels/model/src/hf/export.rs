@@ -5,13 +5,14 @@ use std::io::{self, Write};
 
 use serde_json::{Map as Object, Value, json};
 use shoal_config::JobSpec;
+use shoal_config::spec::Dtype;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use super::names::{MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
-use crate::files::{Element, write};
+use crate::files::{dtype, write};
 
 /// One safetensors file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +25,12 @@ pub struct Part {
 
 /// The files of a model of which none has more than `most` bytes of values, unless one tensor alone does.
 #[must_use]
-pub fn parts(table: &ModelTable, spec: &JobSpec, kind: Element, most: u64) -> Vec<Part> {
+pub fn parts(table: &ModelTable, spec: &JobSpec, dtype: Dtype, most: u64) -> Vec<Part> {
     let map = map(table, &spec.model);
     let mut cuts = vec![0];
     let mut bytes = 0;
     for (i, tensor) in map.tensors.iter().enumerate() {
-        let more = bytes_of(tensor, kind);
+        let more = bytes_of(tensor, dtype);
         if bytes > 0 && bytes + more > most {
             cuts.push(i);
             bytes = 0;
@@ -44,11 +45,11 @@ pub fn parts(table: &ModelTable, spec: &JobSpec, kind: Element, most: u64) -> Ve
 
 /// `model.safetensors.index.json`: which tensor is in which file.
 #[must_use]
-pub fn index_json(table: &ModelTable, spec: &JobSpec, kind: Element, parts: &[Part]) -> Value {
+pub fn index_json(table: &ModelTable, spec: &JobSpec, dtype: Dtype, parts: &[Part]) -> Value {
     let map = map(table, &spec.model);
     let names = parts.iter().flat_map(|part| part.tensors.clone().map(|i| (i, part.name.clone())));
     let names: Object<String, Value> = names.map(|(i, file)| (full_name(&map, i, spec), json!(file))).collect();
-    let bytes: u64 = map.tensors.iter().map(|tensor| bytes_of(tensor, kind)).sum();
+    let bytes: u64 = map.tensors.iter().map(|tensor| bytes_of(tensor, dtype)).sum();
     json!({"metadata": {"total_size": bytes, "total_parameters": table.parameters()}, "weight_map": names})
 }
 
@@ -63,7 +64,7 @@ pub fn write_model(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let whole = Part { name: MODEL.to_owned(), tensors: 0..map(table, &spec.model).tensors.len() };
-    write_part((table, spec), &whole, Element::F32, read, out)
+    write_part((table, spec), &whole, Dtype::F32, read, out)
 }
 
 /// Writes one file to `out`. `read` gives elements of a block's weights.
@@ -73,30 +74,30 @@ pub fn write_model(
 pub fn write_part(
     (table, spec): (&ModelTable, &JobSpec),
     part: &Part,
-    kind: Element,
+    dtype: Dtype,
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let map = map(table, &spec.model);
-    out.write_all(&header(&map, spec, part, kind))?;
-    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, kind, &mut read, out))
+    out.write_all(&header(&map, spec, part, dtype))?;
+    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, dtype, &mut read, out))
 }
 
 /// Bytes that [`write_part`] writes.
 #[must_use]
-pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, kind: Element) -> u64 {
+pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, dtype: Dtype) -> u64 {
     let map = map(table, &spec.model);
-    let values: u64 = map.tensors[part.tensors.clone()].iter().map(|tensor| bytes_of(tensor, kind)).sum();
-    header(&map, spec, part, kind).len() as u64 + values
+    let values: u64 = map.tensors[part.tensors.clone()].iter().map(|tensor| bytes_of(tensor, dtype)).sum();
+    header(&map, spec, part, dtype).len() as u64 + values
 }
 
-fn header(map: &Map, spec: &JobSpec, part: &Part, kind: Element) -> Vec<u8> {
+fn header(map: &Map, spec: &JobSpec, part: &Part, dtype: Dtype) -> Vec<u8> {
     // `transformers` refuses a file that does not say which framework its layout is from.
     let mut fields = Object::from_iter([("__metadata__".to_owned(), json!(BTreeMap::from([("format", "pt")])))]);
     let mut at = 0;
     for i in part.tensors.clone() {
-        let end = at + bytes_of(&map.tensors[i], kind);
-        let described = json!({"dtype": kind.name(), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
+        let end = at + bytes_of(&map.tensors[i], dtype);
+        let described = json!({"dtype": dtype::name(dtype), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
         fields.insert(full_name(map, i, spec), described);
         at = end;
     }
@@ -109,6 +110,6 @@ fn full_name(map: &Map, tensor: usize, spec: &JobSpec) -> String {
     format!("{}{}", prefix(&spec.model), map.tensors[tensor].name)
 }
 
-fn bytes_of(tensor: &Tensor, kind: Element) -> u64 {
-    tensor.elements() * kind.bytes() as u64
+fn bytes_of(tensor: &Tensor, dtype: Dtype) -> u64 {
+    tensor.elements() * dtype.bytes()
 }

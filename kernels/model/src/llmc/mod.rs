@@ -4,14 +4,14 @@
 use std::io::{self, Write};
 
 use shoal_config::JobSpec;
-use shoal_config::llmc::Header;
+use shoal_config::llmc::{Header, Version};
 use shoal_config::spec::ModelSpec;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use crate::files::map::Map;
-use crate::files::{Element, Linears, Place, gpt2, write};
+use crate::files::{Linears, Place, gpt2, write};
 
 /// Tensors before the layers, of a layer, and behind them, in the order of the file.
 const ORDER: [&[&str]; 3] = [
@@ -54,12 +54,12 @@ pub(crate) fn map(table: &ModelTable, model: &ModelSpec, header: &Header) -> Res
         return Err(wrong);
     }
     let map = padded(gpt2(table, model, Linears::OutIn), header);
-    let kind = if header.half { Element::Bf16 } else { Element::F32 };
-    let mut places = vec![Place { part: 0, start: 0, kind }; map.tensors.len()];
+    let dtype = header.version.dtype();
+    let mut places = vec![Place { part: 0, start: 0, dtype }; map.tensors.len()];
     let mut at = Header::BYTES;
     for tensor in order(&map, model) {
         places[tensor].start = at;
-        at += map.tensors[tensor].elements() * kind.bytes() as u64;
+        at += map.tensors[tensor].elements() * dtype.bytes();
     }
     Ok((map, places))
 }
@@ -83,7 +83,7 @@ fn order(map: &Map, model: &ModelSpec) -> Vec<usize> {
 
 /// The header of a job's checkpoint; none if it is not a GPT-2, which is all that the form has.
 #[must_use]
-pub fn header(spec: &JobSpec, half: bool) -> Option<Header> {
+pub fn header(spec: &JobSpec, version: Version) -> Option<Header> {
     match &spec.model {
         ModelSpec::Gpt2(_) => {}
         ModelSpec::Llama(_) => return None,
@@ -91,7 +91,7 @@ pub fn header(spec: &JobSpec, half: bool) -> Option<Header> {
     let model = &spec.model;
     let (layers, heads, width, context) = (model.layers(), model.heads(), model.width(), model.context());
     let vocab = model.vocab();
-    Some(Header { half, context, vocab, layers, heads, width, padded_vocab: vocab.next_multiple_of(128) })
+    Some(Header { version, context, vocab, layers, heads, width, padded_vocab: vocab.next_multiple_of(128) })
 }
 
 /// Writes a checkpoint to `out`. `read` gives elements of a block's weights.
@@ -104,10 +104,10 @@ pub fn write_model(
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let kind = if header.half { Element::Bf16 } else { Element::F32 };
+    let dtype = header.version.dtype();
     let map = padded(gpt2(table, &spec.model, Linears::OutIn), header);
     out.write_all(&header.to_bytes())?;
-    order(&map, &spec.model).into_iter().try_for_each(|tensor| write::tensor(&map, tensor, kind, &mut read, out))
+    order(&map, &spec.model).into_iter().try_for_each(|tensor| write::tensor(&map, tensor, dtype, &mut read, out))
 }
 
 #[cfg(test)]

@@ -60,11 +60,11 @@ fn elements_are_where_the_script_put_them() {
 fn what_is_read_is_written_to_the_same_bytes() {
     let spec = spec();
     let table = ModelTable::of(&spec.model);
-    for (name, half) in [("llmc_v3.bin", false), ("llmc_v5.bin", true)] {
+    for (name, version) in [("llmc_v3.bin", Version::Single), ("llmc_v5.bin", Version::Half)] {
         let files = open(&golden(name), &spec).expect("a checkpoint");
         let mut written = Vec::new();
         let read = |block, interval, out: &mut [f32]| files.read(block, interval, out).map_err(io::Error::other);
-        let header = header(&spec, half).expect("a GPT-2");
+        let header = header(&spec, version).expect("a GPT-2");
         write_model((&table, &spec), &header, read, &mut written).expect("memory takes it");
         assert!(written == std::fs::read(golden(name)).expect("readable"), "{name}");
     }

@@ -15,11 +15,11 @@ fn any_interval_of_a_llama_is_read_back() {
     for (biases, tied) in [(false, false), (true, true), (true, false)] {
         let model = Model::of(spec(biases, tied));
         for cuts in [0, 1, 7] {
-            model.assert_same(&model.open(&model.hf(Element::F32, u64::MAX)).expect("good"), cuts, |x| x);
+            model.assert_same(&model.open(&model.hf(Dtype::F32, u64::MAX)).expect("good"), cuts, |x| x);
         }
         fs::remove_file(model.dir.path().join(hf::MODEL)).expect("removed");
-        let bf16 = |x: f32| half::bf16::from_f32(x).to_f32();
-        model.assert_same(&model.open(&model.hf(Element::Bf16, 20_000)).expect("good"), 3, bf16);
+        let bf16 = |x: f32| Half::Bf16.nearest(x);
+        model.assert_same(&model.open(&model.hf(Dtype::Bf16, 20_000)).expect("good"), 3, bf16);
     }
 }
 
@@ -64,7 +64,7 @@ fn keys_and_values_lie_apart_and_projections_are_turned() {
     let value = layer.place("attn.kv.weight").start as usize + ((2 + 1) * 16 + 3) * 48 + 5;
     let down = layer.place("mlp.down.weight").start as usize + 7 * 48 + 11;
     (model.weights[1][value], model.weights[1][down]) = (42.0, 43.0);
-    model.hf(Element::F32, u64::MAX);
+    model.hf(Dtype::F32, u64::MAX);
     let bytes = fs::read(model.dir.path().join(hf::MODEL)).expect("readable");
     let parsed = safetensors::SafeTensors::deserialize(&bytes).expect("our own file");
     for (name, at, value) in [("self_attn.v_proj", (16 + 3) * 48 + 5, 42f32), ("mlp.down_proj", 11 * 80 + 7, 43f32)] {
@@ -90,7 +90,7 @@ fn the_configuration_comes_back_and_tells_what_shapes_do_not() {
             let rope = &mut written.model.as_llama_mut().expect("a Llama").rope;
             (rope.theta, rope.scaling) = (500_000.0, scaling);
             let model = Model::of(written);
-            let init = model.hf(Element::F32, u64::MAX);
+            let init = model.hf(Dtype::F32, u64::MAX);
             assert_eq!(shoal_config::hf::model_of(model.dir.path()).expect("our own file"), model.spec.model);
             let mut other = Model::of(model.spec.clone());
             other.spec.model.as_llama_mut().expect("a Llama").rope.theta = 10_000.0;
@@ -100,18 +100,16 @@ fn the_configuration_comes_back_and_tells_what_shapes_do_not() {
     }
     let gpt2 = Model::of(job(1, 2, 16, 8, 65, 0.0));
     let there = Model::of(spec(false, false));
-    let Err(FilesError::Config { source, .. }) = gpt2.open(&there.hf(Element::F32, u64::MAX)) else {
-        panic!("a Llama")
-    };
+    let Err(FilesError::Config { source, .. }) = gpt2.open(&there.hf(Dtype::F32, u64::MAX)) else { panic!("a Llama") };
     assert!(source.to_string().ends_with("its kind is llama, and the job's gpt2"), "{source}");
 }
 
 /// No llm.c checkpoint is a Llama.
 #[test]
 fn a_checkpoint_of_the_other_family_is_refused() {
-    assert_eq!(llmc::header(&spec(false, false), false), None);
+    assert_eq!(llmc::header(&spec(false, false), Version::Single), None);
     let init = Model::of(job(1, 2, 16, 8, 65, 0.0));
-    let checkpoint = init.llmc(false);
+    let checkpoint = init.llmc(Version::Single);
     let Err(FilesError::Tensors { wrong, .. }) = Model::of(spec(false, false)).open(&checkpoint) else {
         panic!("another family")
     };
