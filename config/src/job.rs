@@ -3,6 +3,7 @@
 mod model;
 mod numerics;
 mod optimizer;
+mod preset;
 mod rate;
 mod weights;
 
@@ -38,13 +39,19 @@ pub fn read(path: &Path) -> Result<JobSpec, ConfigError> {
 pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<JobSpec, ConfigError> {
     let document = Document::parse(text, file_name)?;
     let raw = RawJob::of(&document)?;
+    let preset = raw.model.preset.as_ref().map(preset::Preset::named).transpose()?;
+    let below = preset.as_ref().map(preset::Preset::document).transpose()?;
+    let raw_model = match &below {
+        None => raw.model,
+        Some(below) => preset::under(raw.model, below)?,
+    };
     let stem = || Path::new(file_name).file_stem().map_or("job".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let format = format(&raw.data)?;
-    let weights::Weights { model, init, named } = weights::resolve(&raw.model, base_dir, model::model)?;
+    let weights::Weights { model, init, named } = weights::resolve(&raw_model, base_dir, model::model)?;
     if format == DataFormat::Text && !limits::TEXT_VOCAB.contains(&u64::from(model.vocab())) {
         return Err(match &named {
             Some(named) => named.conflict(format!("its vocabulary is {}, and text takes at least 256", model.vocab())),
-            None => refuse(&raw.model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""),
+            None => refuse(&raw_model.vocab, "\"bytes\" or at least 256 for [data] kind \"text\""),
         });
     }
     if let Some(named) = &named {

@@ -15,14 +15,27 @@ pub const ALL: [(&str, &str); 6] = [
     ("llama-s", include_str!("../presets/llama-s.toml")),
 ];
 
+/// The text of the preset of this name.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    ALL.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// What a preset is for, as its file begins.
+#[must_use]
+pub fn about(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("# "));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
 /// The preset of this name, reading text from `data`; none if there is none of this name.
 ///
 /// # Panics
 /// If its file does not parse, which a test excludes.
 #[must_use]
 pub fn preset(name: &str, data: &Path) -> Option<JobSpec> {
-    let (name, text) = ALL.iter().find(|(known, _)| *known == name)?;
-    let mut spec = job::parse(text, &format!("{name}.toml"), Path::new("/")).expect("CF-2 (every preset parses)");
+    let mut spec =
+        job::parse(text(name)?, &format!("{name}.toml"), Path::new("/")).expect("CF-2 (every preset parses)");
     data.clone_into(&mut spec.data.path);
     Some(spec)
 }
@@ -42,6 +55,7 @@ mod tests {
             let spec = preset(name, Path::new("/text")).expect("known preset");
             assert_eq!(spec.name, name);
             assert_eq!(spec.data.path, Path::new("/text"));
+            assert!(about(text(name).expect("known preset")).ends_with('.'), "{name} says what it is for");
         }
         assert_eq!(preset("no-such-preset", Path::new("/text")), None);
     }

@@ -36,6 +36,17 @@ macro_rules! section {
                 })
             }
 
+            /// Its keys, and those of `base` that it does not have.
+            #[allow(dead_code, reason = "only what a preset has is laid over another")]
+            pub(crate) fn over(self, base: Self) -> Self {
+                Self {
+                    section: self.section,
+                    $($key: self.$key.or(base.$key),)*
+                    $($($part: self.$part.over(base.$part),)*)?
+                    $($($many: if self.$many.is_empty() { base.$many } else { self.$many },)*)?
+                }
+            }
+
             /// Reads a whole file.
             #[allow(dead_code, reason = "only files as a whole start here")]
             pub(crate) fn of(document: &'d Document<'_>) -> Result<Self, ConfigError> {
@@ -54,7 +65,7 @@ section! {
 section! {
     /// `[model]`.
     RawModel {
-        kind: String, hf: String, llmc: String, init_from: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
+        preset: String, kind: String, hf: String, llmc: String, init_from: String, layers: u64, heads: u64, width: u64, context: u64, vocab: Vocab,
         dropout: f64, layer_norm_epsilon: f64, init_range: f64,
         kv_heads: u64, head_size: u64, inner: u64, norm_epsilon: f64,
         rope_theta: f64, rope_scaling: String, rope_factor: f64, rope_low_frequency_factor: f64,
@@ -102,4 +113,28 @@ section! {
 section! {
     /// `node.toml`.
     RawNode { name: String, listen: String, join: String, memory: Bytes, threads: u64, data_dir: String }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_job_file_is_in_the_documents() {
+        let text = include_str!("../../docs/cli.md");
+        let sections = [
+            ("model", RawModel::KEYS),
+            ("data", RawData::KEYS),
+            ("train", RawTrain::KEYS),
+            ("parallel", RawParallel::KEYS),
+            ("elastic", RawElastic::KEYS),
+        ];
+        for (section, keys) in sections {
+            for key in keys.iter().filter(|key| **key != "decay") {
+                let words = [format!("`{section}.{key}`"), format!("`.{key}`"), format!("`{key}`")];
+                assert!(words.iter().any(|word| text.contains(word)), "{section}.{key} is not in docs/cli.md");
+            }
+        }
+        assert!(text.contains("[[train.decay]]"));
+    }
 }

@@ -13,6 +13,7 @@ mod data;
 mod eval;
 mod export;
 mod sample;
+mod submit;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
@@ -20,6 +21,7 @@ pub use data::{Data, Prepare};
 pub use eval::{DataKind, Eval};
 pub use export::{Dtype, Export, ExportTarget, ModelForm};
 pub use sample::Sample;
+pub use submit::{JobSource, PlanArgs, Presets, Submit};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -76,6 +78,8 @@ pub enum Verb {
     Nodes,
     /// Submit a job file.
     Submit(Submit),
+    /// List the jobs that come with the program, or print the job file of one.
+    Presets(Presets),
     /// List jobs.
     List,
     /// Show where a job stands.
@@ -168,22 +172,6 @@ pub struct Up {
     pub timeout: Duration,
 }
 
-/// Arguments of `submit`.
-#[derive(Debug, Args)]
-pub struct Submit {
-    /// The job file.
-    pub file: PathBuf,
-    /// Make a second job of it, though the very same one was submitted before and is not over.
-    #[arg(long)]
-    pub again: bool,
-    /// Do not wait until its data is read; bad data then shows in `status`.
-    #[arg(long)]
-    pub no_wait: bool,
-    /// Stop waiting for that after this long, with exit code 3; the job stays submitted.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "no_wait")]
-    pub timeout: Option<Duration>,
-}
-
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub struct Wait {
@@ -235,22 +223,6 @@ pub struct Digest {
     /// Give up after this long, with exit code 3.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-}
-
-/// Arguments of `plan`.
-#[derive(Debug, Args)]
-pub struct PlanArgs {
-    /// The job file.
-    pub file: PathBuf,
-    /// Nodes to plan for.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub nodes: u32,
-    /// What the arenas of a node may hold.
-    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
-    pub memory: Bytes,
-    /// Compute threads of a node.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub threads: u32,
 }
 
 /// Faults on purpose.

@@ -24,6 +24,7 @@ mod list;
 mod nodes;
 mod pause;
 mod plan;
+mod presets;
 mod report;
 mod resume;
 mod sample;
@@ -86,6 +87,7 @@ pub fn run(verb: Verb, global: &Global) -> Result<Verdict, Failure> {
         Verb::Export(args) => export::run(context, &args),
         Verb::Sample(args) => sample::run(context, &args),
         Verb::Report(args) => report::run(context, &args),
+        Verb::Presets(args) => presets::run(context, &args),
         Verb::Plan(args) => plan::run(context, &args),
         Verb::Data(args) => data::run(context, &args),
         Verb::Drain(args) => drain::run(context, &args),

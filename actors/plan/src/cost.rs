@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use shoal_config::spec::{JobSpec, ModelSpec, Wire};
 
-use crate::blocks::{BlockKind, ModelTable};
+use crate::blocks::{BlockKind, HEAD_TABLE, ModelTable};
 use crate::schedule::timeline::Costs;
 
 /// Sustained floating-point operations a nanosecond and thread.
@@ -64,6 +64,20 @@ fn matrices(model: &ModelSpec) -> u64 {
         ModelSpec::Llama(_) => 3,
     };
     h * (2 * queries + 2 * kv) + maps * h * f
+}
+
+/// Floating-point operations of forward and backward for a token: 6 a parameter outside the embedding's tables and the head's,
+/// 6 an element of the head's table, and 12 x layers x context x attention width (Chowdhery et al., "PaLM", appendix B; the
+/// causal mask is not taken off).
+#[must_use]
+pub fn flop_per_token(model: &ModelSpec) -> u64 {
+    let (layers, context) = (u64::from(model.layers()), u64::from(model.context()));
+    let attended = u64::from(model.heads()) * u64::from(model.head_size());
+    let table = ModelTable::of(model);
+    let blocks = table.blocks.iter().filter(|block| block.kind != BlockKind::Embedding);
+    let inside = blocks.flat_map(|block| &block.params).filter(|param| param.name != HEAD_TABLE);
+    let parameters: u64 = inside.map(|param| param.interval.len()).sum();
+    6 * parameters + 6 * u64::from(model.vocab()) * u64::from(model.width()) + 12 * layers * context * attended
 }
 
 /// Cost of every block for one sample of a training step, as the partition sees it.

@@ -149,12 +149,12 @@ const REFUSED: [(&str, &str, &str); 31] = [
     (
         "layers = 2",
         "layres = 2",
-        "small.toml:3: `model.layres` is not a known key, did you mean `layers`?; known: kind, hf, llmc, init_from, layers,",
+        "small.toml:3: `model.layres` is not a known key, did you mean `layers`?; known: preset, kind, hf, llmc, init_from, layers,",
     ),
     (
         "layers = 2",
         "zzz = 2",
-        "small.toml:3: `model.zzz` is not a known key; known: kind, hf, llmc, init_from, layers,",
+        "small.toml:3: `model.zzz` is not a known key; known: preset, kind, hf, llmc, init_from, layers,",
     ),
     ("[model]", "[modle]", "small.toml:1: `modle` is not a known key, did you mean `model`?"),
     ("layers = 2\n", "", "small.toml:1: `model.layers` is missing; allowed: a whole number from 1 to 1024"),

@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 23] = [
+const MEANT: [(&str, &str); 25] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     ("up --nodes 4", "Up(Up { nodes: 4, memory: None, threads: None, http_port: None, timeout: 30s })"),
     (
@@ -24,7 +24,15 @@ const MEANT: [(&str, &str); 23] = [
         "Up(Up { nodes: 2, memory: Some(Bytes(536870912)), threads: Some(2), http_port: None, timeout: 5s })",
     ),
     ("down", "Down"),
-    ("submit a.toml", r#"Submit(Submit { file: "a.toml", again: false, no_wait: false, timeout: None })"#),
+    (
+        "submit a.toml",
+        r#"Submit(Submit { job: JobSource { file: Some("a.toml"), preset: None, data: None }, again: false, no_wait: false, timeout: None })"#,
+    ),
+    (
+        "submit --preset tiny --data x --again",
+        r#"Submit(Submit { job: JobSource { file: None, preset: Some("tiny"), data: Some("x") }, again: true, no_wait: false, timeout: None })"#,
+    ),
+    ("presets tiny", r#"Presets(Presets { name: Some("tiny") })"#),
     ("wait j1 --until step=7", r#"Wait(Wait { job: "j1", until: Step(7), timeout: None })"#),
     (
         "wait j1 --until redundancy=full --timeout 1m",
@@ -39,7 +47,7 @@ const MEANT: [(&str, &str); 23] = [
     ),
     (
         "plan a.toml --nodes 4 --memory 1GiB",
-        r#"Plan(PlanArgs { file: "a.toml", nodes: 4, memory: Bytes(1073741824), threads: 1 })"#,
+        r#"Plan(PlanArgs { job: JobSource { file: Some("a.toml"), preset: None, data: None }, nodes: 4, memory: Bytes(1073741824), threads: 1 })"#,
     ),
     (
         "data prepare --tokenizer gpt2 --input a b.jsonl --out d --validation 0.05 --separate prepend --threads 2",

@@ -5,10 +5,33 @@ use std::path::Path;
 use shoal_config::{JobSpec, job};
 use shoal_plan::decay;
 
+use crate::cli::JobSource;
 use crate::failure::Failure;
 
+/// A job, and what it is called in errors.
+#[derive(Debug)]
+pub(super) struct JobFile {
+    pub(super) spec: JobSpec,
+    pub(super) name: String,
+}
+
+/// The job that is meant.
+pub(super) fn of(source: &JobSource) -> Result<JobFile, Failure> {
+    match source {
+        JobSource { preset: Some(name), data: Some(data), .. } => {
+            let data = std::path::absolute(data).map_err(Failure::file("find", data))?;
+            let spec = shoal_config::preset(name, &data).ok_or_else(|| super::presets::unknown(name))?;
+            Ok(JobFile { spec, name: format!("preset {name}") })
+        }
+        JobSource { file: Some(path), .. } => Ok(JobFile { spec: read(path)?, name: path.display().to_string() }),
+        JobSource { file: None, .. } => {
+            unreachable!("CT-3 (the command line asks for a file or a preset with its data)")
+        }
+    }
+}
+
 /// Reads and checks it.
-pub(super) fn read(path: &Path) -> Result<JobSpec, Failure> {
+fn read(path: &Path) -> Result<JobSpec, Failure> {
     let spec = job::read(path)?;
     decay::check(&spec).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     Ok(spec)

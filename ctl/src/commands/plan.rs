@@ -11,7 +11,8 @@ use shoal_plan::ids::{Digest, NodeId};
 use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::planner::{Held, NoPlan, make_plan};
 
-use super::{Context, job_file};
+use super::Context;
+use super::job_file::{self, JobFile};
 use crate::cli::PlanArgs;
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
@@ -34,11 +35,11 @@ pub(super) struct Drawn {
 }
 
 pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure> {
-    let spec = job_file::read(&args.file)?;
+    let JobFile { spec, name } = job_file::of(&args.job)?;
     let offer = Offer { budget_bytes: args.memory.0, threads: args.threads, class: "any".to_owned() };
     let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
-    let drawn = draw(spec, &members)
-        .map_err(|error| Failure::Usage(format!("{}: no plan is possible: {error}", args.file.display())))?;
+    let drawn =
+        draw(spec, &members).map_err(|error| Failure::Usage(format!("{name}: no plan is possible: {error}")))?;
     context.format.print(&drawn)?;
     Ok(Verdict::True)
 }

@@ -16,7 +16,7 @@ const STILL_SECONDS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn run(context: &Context, args: &Submit) -> Result<Verdict, Failure> {
-    let spec = job_file::read(&args.file)?;
+    let spec = job_file::of(&args.job)?.spec;
     let answer = context.client.submit(spec, args.again)?;
     if !args.no_wait {
         read_through(context, &answer.job, args.timeout)?;

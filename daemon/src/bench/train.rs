@@ -4,13 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
-use shoal_config::spec::ModelSpec;
 use shoal_exact::philox::philox;
 use shoal_kernels::{Arena, ArenaError, Budget, Device, Tier};
 use shoal_model::ModelError;
 use shoal_model::solo::Solo;
 use shoal_plan::batch::context;
-use shoal_plan::blocks::{BlockKind, HEAD_TABLE, ModelTable};
+use shoal_plan::cost::flop_per_token;
 use shoal_plan::ids::Digest;
 use shoal_plan::job::{DataFacts, Job};
 
@@ -114,20 +113,6 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
         ready_s: ready.as_secs_f64(),
         first_step_s: first.as_secs_f64(),
     })
-}
-
-/// Floating-point operations of forward and backward for a token: 6 a parameter outside the embedding's tables and the head's,
-/// 6 an element of the head's table, and 12 x layers x context x attention width (Chowdhery et al., "PaLM", appendix B; the
-/// causal mask is not taken off).
-#[must_use]
-pub(super) fn flop_per_token(model: &ModelSpec) -> u64 {
-    let (layers, context) = (u64::from(model.layers()), u64::from(model.context()));
-    let attended = u64::from(model.heads()) * u64::from(model.head_size());
-    let table = ModelTable::of(model);
-    let blocks = table.blocks.iter().filter(|block| block.kind != BlockKind::Embedding);
-    let inside = blocks.flat_map(|block| &block.params).filter(|param| param.name != HEAD_TABLE);
-    let parameters: u64 = inside.map(|param| param.interval.len()).sum();
-    6 * parameters + 6 * u64::from(model.vocab()) * u64::from(model.width()) + 12 * layers * context * attended
 }
 
 /// `context + 1` pseudo-random tokens.

@@ -172,3 +172,30 @@ fn keys_of_the_other_family_are_refused() {
         );
     }
 }
+
+const ON_A_PRESET: &str = "[model]\npreset = \"llama-tiny\"\nlayers = 2\nvocab = 300\n[data]\nkind = \"text\"\npath = \"a\"\n\
+                           [train]\nsteps = 20\n";
+
+#[test]
+fn a_model_by_preset_takes_what_is_typed_beside_it() {
+    let spec = parse(ON_A_PRESET, "a.toml", Path::new("/")).expect("a job");
+    let mut preset = crate::preset("llama-tiny", Path::new("/a")).expect("a preset").model;
+    let llama = preset.as_llama_mut().expect("a Llama");
+    (llama.layers, llama.vocab) = (2, 300);
+    assert_eq!(spec.model, preset);
+    assert_eq!((spec.name.as_str(), spec.train.steps), ("a", 20), "only the model is the preset's");
+    let refused = |from: &str, to: &str| {
+        let text = ON_A_PRESET.replace(from, to);
+        parse(&text, "a.toml", Path::new("/")).expect_err("refused").to_string()
+    };
+    let said = refused("llama-tiny", "llama-huge");
+    assert!(said.starts_with("a.toml:2: `model.preset` is \"llama-huge\"; allowed: demo, bench-s"), "{said}");
+    let said = refused("layers = 2", "kind = \"gpt2\"");
+    assert!(said.contains("a.toml:3: `model.kind` is \"gpt2\"; allowed: left out"), "{said}");
+    let said = refused("layers = 2", "dropout = 0.1");
+    assert!(said.contains("a.toml:3: `model.dropout`"), "{said}");
+    let said = refused("layers = 2", "width = 72");
+    assert!(said.contains("a.toml:3: `model.width`"), "{said}");
+    let said = refused("layers = 2", "hf = \"/somewhere\"");
+    assert!(said.contains("`model.hf`") && said.contains("/somewhere"), "{said}");
+}
