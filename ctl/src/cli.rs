@@ -19,7 +19,7 @@ pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
 pub use data::{Data, Prepare};
 pub use eval::{DataKind, Eval};
-pub use export::{Dtype, Export, ExportTarget, ModelForm};
+pub use export::{Export, ExportTarget, ModelForm};
 pub use sample::Sample;
 pub use submit::{JobSource, PlanArgs, Presets, Submit};
 

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
+use shoal_config::spec::Dtype;
 
 use crate::ids::Digest;
-use crate::weights::WeightFacts;
+use crate::weights::{Dtypes, WeightFacts};
 
 /// A submitted job. Immutable; its digest seeds the ledger chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,14 @@ pub struct Job {
     pub data: DataFacts,
     /// What was found in the files of its initial weights; none if they are drawn from the seed.
     pub weights: Option<WeightFacts>,
+}
+
+impl Job {
+    /// The types of the tensors that an export has by itself: those of the files that the job began with.
+    #[must_use]
+    pub fn export_dtypes(&self) -> Dtypes {
+        self.weights.as_ref().map_or(Dtypes::All(Dtype::F32), |weights| weights.dtypes.clone())
+    }
 }
 
 /// What was found in the data, read once at submission; loaders refuse files that differ.

@@ -5,6 +5,8 @@
 //! what counts, not the form of the files.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::llmc::Version;
+use shoal_config::spec::Dtype;
 
 use crate::blocks::ModelTable;
 use crate::ids::{BlockId, Digest};
@@ -17,6 +19,59 @@ const UNIT: u64 = 4096;
 /// Elements of a segment at most: whoever checks one holds it, 16 MiB, beside its budget.
 const MOST: u64 = 1 << 22;
 
+/// The types of a model's tensors in files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dtypes {
+    /// One for all.
+    All(Dtype),
+    /// One for each, in the order of the form's tensors.
+    Each(Vec<Dtype>),
+}
+
+impl Dtypes {
+    /// The type of a tensor.
+    ///
+    /// # Panics
+    /// If there are not so many tensors.
+    #[must_use]
+    pub fn of(&self, tensor: usize) -> Dtype {
+        match self {
+            Self::All(dtype) => *dtype,
+            Self::Each(dtypes) => dtypes[tensor],
+        }
+    }
+
+    /// The version of an llm.c checkpoint that holds them in the least room without rounding any.
+    #[must_use]
+    pub fn llmc(&self) -> Version {
+        match self {
+            Self::All(dtype) => Version::of(*dtype).unwrap_or(Version::Single),
+            Self::Each(_) => Version::Single,
+        }
+    }
+
+    /// In words: `bf16`, or `fp32 and bf16`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let there = |dtype: &Dtype| match self {
+            Self::All(all) => all == dtype,
+            Self::Each(dtypes) => dtypes.contains(dtype),
+        };
+        let words: Vec<_> = Dtype::ALL.into_iter().filter(there).map(Dtype::word).collect();
+        words.join(" and ")
+    }
+}
+
+impl FromIterator<Dtype> for Dtypes {
+    fn from_iter<I: IntoIterator<Item = Dtype>>(dtypes: I) -> Self {
+        let dtypes: Vec<Dtype> = dtypes.into_iter().collect();
+        match dtypes.first() {
+            Some(&first) if dtypes.iter().all(|dtype| *dtype == first) => Self::All(first),
+            Some(_) | None => Self::Each(dtypes),
+        }
+    }
+}
+
 /// What was found in the files, read once at submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightFacts {
@@ -24,6 +79,10 @@ pub struct WeightFacts {
     pub segment: u64,
     /// One a segment, in the order of blocks.
     pub digests: Vec<Digest>,
+    /// What the files' tensors are, and an export of them unless it is asked for something else. Enters no bits.
+    pub dtypes: Dtypes,
+    /// Rows of an llm.c checkpoint's token table; those beyond the vocabulary are zero. Enters no bits.
+    pub padded_vocab: Option<u32>,
 }
 
 impl WeightFacts {
@@ -82,12 +141,20 @@ mod tests {
                 assert_eq!(at, block.len);
             }
             let digests = (0..segments.len() as u64).map(|i| Digest::of(&i.to_le_bytes())).collect();
-            let facts = WeightFacts { segment, digests };
+            let facts = WeightFacts { segment, digests, dtypes: Dtypes::All(Dtype::F32), padded_vocab: None };
             let part = Interval::new(16, table.blocks[1].len.min(segment + 16));
             let around: Vec<_> = facts.around(&table, BlockId(1), part).collect();
             let first = segments.iter().position(|(of, _)| *of == BlockId(1)).expect("a layer");
             assert_eq!(around[0], (segments[first].1, facts.digests[first]));
             assert!(around.last().expect("some").0.end >= part.end);
         }
+    }
+
+    #[test]
+    fn types_are_one_for_all_or_one_each() {
+        let mixed: Dtypes = [Dtype::Bf16, Dtype::F32, Dtype::Bf16].into_iter().collect();
+        assert_eq!((mixed.of(1), mixed.of(2), mixed.words().as_str()), (Dtype::F32, Dtype::Bf16, "fp32 and bf16"));
+        let alike: Dtypes = [Dtype::F16; 3].into_iter().collect();
+        assert_eq!((&alike, alike.words().as_str()), (&Dtypes::All(Dtype::F16), "fp16"));
     }
 }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use shoal_config::Bytes;
+use shoal_config::spec::Dtype;
 
 use super::condition::{AtCommit, job_id};
 
@@ -21,9 +23,10 @@ pub struct Export {
     /// Form of the files of `--to`.
     #[arg(long, value_enum, default_value_t = ModelForm::Hf, conflicts_with = "state")]
     pub format: ModelForm,
-    /// How the weights of `--to` are stored; halves are rounded.
-    #[arg(long, value_enum, default_value_t = Dtype::Fp32, conflicts_with = "state")]
-    pub dtype: Dtype,
+    /// How the weights of `--to` are stored; halves are rounded. Left out: as the files were that the job began with, each tensor
+    /// by itself, or fp32.
+    #[arg(long, value_parser = dtype(), conflicts_with = "state")]
+    pub dtype: Option<Dtype>,
     /// Largest file of weights in Hugging Face form, such as `5GB`; with more than one there is an index.
     #[arg(long, value_name = "SIZE", conflicts_with = "state")]
     pub shard_size: Option<Bytes>,
@@ -44,27 +47,10 @@ pub enum ModelForm {
     Llmc,
 }
 
-/// Element types of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Dtype {
-    /// As it is trained.
-    Fp32,
-    /// IEEE half.
-    Fp16,
-    /// The upper half of fp32.
-    Bf16,
-}
-
-impl Dtype {
-    /// As the coordinator is asked.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-        }
-    }
+/// Words for element types.
+fn dtype() -> impl TypedValueParser<Value = Dtype> {
+    let words = Dtype::ALL.map(Dtype::word);
+    PossibleValuesParser::new(words).map(|word| Dtype::called(&word).expect("CT-3 (a possible word is a type's)"))
 }
 
 /// Where an export goes, and with it in which form.

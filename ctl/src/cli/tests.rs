@@ -43,7 +43,7 @@ const MEANT: [(&str, &str); 25] = [
     ("digest j1", r#"Digest(Digest { job: "j1", at: None, timeout: 300s })"#),
     (
         "export j1 --to out",
-        r#"Export(Export { job: "j1", target: ExportTarget { to: Some("out"), state: None }, format: Hf, dtype: Fp32, shard_size: None, at: None, timeout: 300s })"#,
+        r#"Export(Export { job: "j1", target: ExportTarget { to: Some("out"), state: None }, format: Hf, dtype: None, shard_size: None, at: None, timeout: 300s })"#,
     ),
     (
         "plan a.toml --nodes 4 --memory 1GiB",

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use serde::Serialize;
-use shoal_config::spec::ModelSpec;
+use shoal_config::llmc::Version;
+use shoal_config::spec::Dtype;
 use shoal_plan::blocks::ModelTable;
+use shoal_plan::job::Job;
+use shoal_plan::weights::Dtypes;
 
 use super::Context;
-use crate::cli::{Dtype, Export, ModelForm};
+use crate::cli::{Export, ModelForm};
 use crate::export::{Target, Written, hf, llmc, state};
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
@@ -22,14 +25,16 @@ struct Exported {
     /// Digest of the files that were written; only the state form has all it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     recomputed_blake3: Option<String>,
+    /// Types of the weights, in words.
+    dtype: String,
 }
 
 pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
     let (client, job) = (&context.client, &args.job);
     // Before the cluster writes anything.
-    let spec = client.job(job)?.spec;
-    let table = ModelTable::of_job(&spec);
-    let form = Form::of(args, &spec.model)?;
+    let submitted = client.job(job)?;
+    let table = ModelTable::of_job(&submitted.spec);
+    let form = Form::of(args, &submitted)?;
     let dir = args.target.to.as_deref().or(args.target.state.as_deref());
     let dir = dir.expect("CT-2 (the command line asks for one of --to and --state)");
     if dir.exists() && !dir.is_dir() {
@@ -40,7 +45,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
             let names = state::file_names(&table);
             Target::prepare(dir, |name| names.contains(name))?
         }
-        Form::Hf { query } => {
+        Form::Hf { query, .. } => {
             let names = hf::file_names(client, job, query)?;
             Target::prepare(dir, |name| names.iter().any(|known| known == name))?
         }
@@ -50,12 +55,12 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
     let from = Written { client, job, step: written.step, wait: args.timeout };
     let recomputed = match &form {
         Form::State => Some(write_state(&from, &table, dir)?),
-        Form::Hf { query } => {
+        Form::Hf { query, .. } => {
             hf::export(&from, query, dir)?;
             None
         }
         Form::LlmC { dtype } => {
-            llmc::export(&from, dtype, dir)?;
+            llmc::export(&from, *dtype, dir)?;
             None
         }
     };
@@ -66,6 +71,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         dir: dir.display().to_string(),
         state_blake3: written.state_blake3,
         recomputed_blake3: recomputed,
+        dtype: form.dtype(),
     })?;
     Ok(if same { Verdict::True } else { Verdict::False })
 }
@@ -73,28 +79,41 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
 /// What is written.
 enum Form {
     State,
-    Hf { query: String },
-    LlmC { dtype: &'static str },
+    Hf { query: String, dtype: String },
+    LlmC { dtype: Dtype },
 }
 
 impl Form {
-    fn of(args: &Export, model: &ModelSpec) -> Result<Self, Failure> {
+    fn of(args: &Export, job: &Job) -> Result<Self, Failure> {
         let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
         match (&args.target.state, args.format) {
             (Some(_), _) => Ok(Self::State),
             (None, ModelForm::Hf) => {
-                Ok(Self::Hf { query: hf::query(args.dtype.word(), args.shard_size.map(|size| size.0)) })
+                let dtype = args.dtype.map_or_else(|| job.export_dtypes(), Dtypes::All).words();
+                Ok(Self::Hf { query: hf::query(args.dtype, args.shard_size.map(|size| size.0)), dtype })
             }
             (None, ModelForm::Llmc) if args.shard_size.is_some() => {
                 usage("an llm.c checkpoint is one file; leave --shard-size out")
             }
-            (None, ModelForm::Llmc) if args.dtype == Dtype::Fp16 => {
-                usage("llm.c checkpoints have --dtype fp32 or bf16, not fp16")
-            }
-            (None, ModelForm::Llmc) if model.as_gpt2().is_none() => {
+            (None, ModelForm::Llmc) if job.spec.model.as_gpt2().is_none() => {
                 usage("llm.c has GPT-2 only, and the job's model is another; leave --format out")
             }
-            (None, ModelForm::Llmc) => Ok(Self::LlmC { dtype: args.dtype.word() }),
+            (None, ModelForm::Llmc) => {
+                let began = || job.export_dtypes().llmc();
+                match args.dtype.map_or_else(|| Some(began()), Version::of) {
+                    Some(version) => Ok(Self::LlmC { dtype: version.dtype() }),
+                    None => usage("llm.c checkpoints have --dtype fp32 or bf16, not fp16"),
+                }
+            }
+        }
+    }
+
+    /// Types of the weights, in words.
+    fn dtype(&self) -> String {
+        match self {
+            Self::State => Dtype::F32.word().to_owned(),
+            Self::Hf { dtype, .. } => dtype.clone(),
+            Self::LlmC { dtype } => dtype.word().to_owned(),
         }
     }
 }
@@ -106,7 +125,7 @@ fn write_state(from: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<Str
 
 impl Show for Exported {
     fn show(&self) -> String {
-        let head = format!("{} at step {} is in {}", self.job, self.step, self.dir);
+        let head = format!("{} at step {} is in {}, in {}", self.job, self.step, self.dir, self.dtype);
         match &self.recomputed_blake3 {
             None => head,
             Some(digest) if *digest == self.state_blake3 => {

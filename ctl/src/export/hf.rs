@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use shoal_config::spec::Dtype;
+
 use super::aside::Aside;
 use super::download::{Written, aside};
 use crate::client::Client;
@@ -9,9 +11,10 @@ use crate::failure::Failure;
 
 /// How the weights are stored, as a query of the coordinator.
 #[must_use]
-pub fn query(dtype: &str, shard_bytes: Option<u64>) -> String {
-    let shards = shard_bytes.map_or(String::new(), |bytes| format!("&shard_bytes={bytes}"));
-    format!("dtype={dtype}{shards}")
+pub fn query(dtype: Option<Dtype>, shard_bytes: Option<u64>) -> String {
+    let dtype = dtype.map(|dtype| format!("dtype={}", dtype.word()));
+    let shards = shard_bytes.map(|bytes| format!("shard_bytes={bytes}"));
+    dtype.into_iter().chain(shards).collect::<Vec<_>>().join("&")
 }
 
 /// Names of the files of this form.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use shoal_config::spec::Dtype;
+
 use super::download::{Written, aside};
 use crate::failure::Failure;
 
@@ -22,8 +24,8 @@ pub fn is_file(name: &str) -> bool {
 ///
 /// # Errors
 /// If the coordinator has no such step, the model is not a GPT-2, or the file cannot be written.
-pub fn export(written: &Written<'_>, dtype: &str, dir: &Path) -> Result<PathBuf, Failure> {
-    let step = written.step;
+pub fn export(written: &Written<'_>, dtype: Dtype, dir: &Path) -> Result<PathBuf, Failure> {
+    let (step, dtype) = (written.step, dtype.word());
     aside(written, &format!("llmc/model.bin?step={step}&dtype={dtype}"), dir, &file_name(step))?.finish()
 }
 

@@ -10,7 +10,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use shoal_config::spec::Dtype;
 use shoal_plan::ids::BlockId;
+use shoal_plan::job::Job;
 use shoal_plan::space::{Interval, Kind};
+use shoal_plan::weights::Dtypes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -59,11 +61,18 @@ pub(super) struct Form {
 pub(super) type Weights<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>;
 
 impl Form {
-    /// How elements are to be stored.
-    pub(super) fn dtype(&self) -> Result<Dtype, Fault> {
-        let word = self.dtype.as_deref().unwrap_or("fp32");
-        let unknown = || Fault::Malformed(format!("`{word}` is no element type; there are fp32, fp16 and bf16"));
-        Dtype::called(word).ok_or_else(unknown)
+    /// How elements are to be stored, if that is said.
+    pub(super) fn dtype(&self) -> Result<Option<Dtype>, Fault> {
+        let called = |word: &str| {
+            let unknown = || Fault::Malformed(format!("`{word}` is no element type; there are fp32, fp16 and bf16"));
+            Dtype::called(word).ok_or_else(unknown)
+        };
+        self.dtype.as_deref().map(called).transpose()
+    }
+
+    /// How each tensor is to be stored: as said, or as the job began.
+    pub(super) fn dtypes(&self, job: &Job) -> Result<Dtypes, Fault> {
+        Ok(self.dtype()?.map_or_else(|| job.export_dtypes(), Dtypes::All))
     }
 
     /// Bytes that a file may have.

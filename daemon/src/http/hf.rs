@@ -35,22 +35,23 @@ pub(super) async fn file(
 ) -> Result<Response, Fault> {
     let job = call::job_id(&id)?;
     let job = app.read(|reply| Read::Job(job, reply)).await?;
-    let (dtype, parts) = (form.dtype()?, parts(&job, &form)?);
+    let (dtypes, parts) = (form.dtypes(&job)?, parts(&job, &form)?);
+    let table = ModelTable::of(&job.spec.model);
     match name.as_str() {
-        hf::CONFIG => Ok(Json(hf::config_json(&job.spec, dtype)).into_response()),
-        hf::INDEX => {
-            let table = ModelTable::of(&job.spec.model);
-            Ok(Json(hf::index_json(&table, &job.spec, dtype, &parts)).into_response())
+        hf::CONFIG => {
+            let dtype = hf::main_dtype(&table, &job.spec, &dtypes);
+            Ok(Json(hf::config_json(&job.spec, dtype)).into_response())
         }
+        hf::INDEX => Ok(Json(hf::index_json(&table, &job.spec, &dtypes, &parts)).into_response()),
         _ => {
             let names = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ");
             let Some(part) = parts.iter().find(|part| part.name == name).cloned() else {
                 return Err(Fault::Malformed(format!("there is no file {name} in this form; there are {names}")));
             };
             let source = weights(&app, &id, form.step).await?;
-            let bytes = hf::part_len(source.reader.table(), &job.spec, &part, dtype);
+            let bytes = hf::part_len(source.reader.table(), &job.spec, &part, &dtypes);
             Ok(stream(source, bytes, move |reader, read, out| {
-                hf::write_part((reader.table(), &job.spec), &part, dtype, read, out)
+                hf::write_part((reader.table(), &job.spec), &part, &dtypes, read, out)
             }))
         }
     }
@@ -58,5 +59,5 @@ pub(super) async fn file(
 
 fn parts(job: &Job, form: &Form) -> Result<Vec<Part>, Fault> {
     let table = ModelTable::of(&job.spec.model);
-    Ok(hf::parts(&table, &job.spec, form.dtype()?, form.most()))
+    Ok(hf::parts(&table, &job.spec, &form.dtypes(job)?, form.most()))
 }

@@ -183,7 +183,7 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     let index: Value = served.get(&format!("/v1/jobs/{id}/hf/{}?{shards}", names[1])).await;
     assert_eq!(index["weight_map"].as_object().map(serde_json::Map::len), Some(tensors));
     let (status, body) = served.send(Method::GET, &format!("/v1/jobs/{id}/llmc/model.bin?step=0"), "").await;
-    let header = shoal_model::llmc::header(&job.spec, shoal_config::llmc::Version::Single).expect("a GPT-2");
+    let header = shoal_model::llmc::header(&job.spec, shoal_config::llmc::Version::Single, None).expect("a GPT-2");
     assert!(status.is_success() && body.starts_with(&header.to_bytes()), "{status}");
     assert_eq!(header.bytes(), Some(body.len() as u64));
 

@@ -11,6 +11,7 @@ use shoal_model::hf;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
+use shoal_plan::weights::Dtypes;
 
 struct Counting;
 
@@ -83,13 +84,14 @@ fn a_large_turned_tensor_is_written_a_band_at_a_time() {
     let table = ModelTable::of(&spec.model);
     let fc = table.blocks[1].place("mlp.fc.weight");
     assert!(fc.len() == INNER * WIDTH && 4 * fc.len() > 2 * BAND);
-    let parts = hf::parts(&table, &spec, Dtype::F32, u64::MAX);
-    let whole = hf::part_len(&table, &spec, &parts[0], Dtype::F32);
+    let parts = hf::parts(&table, &spec, &Dtypes::All(Dtype::F32), u64::MAX);
+    let whole = hf::part_len(&table, &spec, &parts[0], &Dtypes::All(Dtype::F32));
 
     // The header alone says where the tensor begins.
     let mut header = Vec::new();
     let stop = |_: BlockId, _: Interval, _: &mut [f32]| Err(io::Error::other("no weights yet"));
-    hf::write_part((&table, &spec), &parts[0], Dtype::F32, stop, &mut header).expect_err("no weights yet");
+    hf::write_part((&table, &spec), &parts[0], &Dtypes::All(Dtype::F32), stop, &mut header)
+        .expect_err("no weights yet");
     let described: serde_json::Value = serde_json::from_slice(&header[8..]).expect("JSON");
     let tensor = &described["transformer.h.0.mlp.c_fc.weight"];
     assert_eq!(tensor["shape"], serde_json::json!([WIDTH, INNER]));
@@ -110,7 +112,7 @@ fn a_large_turned_tensor_is_written_a_band_at_a_time() {
     };
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
-    hf::write_part((&table, &spec), &parts[0], Dtype::F32, read, &mut look).expect("written");
+    hf::write_part((&table, &spec), &parts[0], &Dtypes::All(Dtype::F32), read, &mut look).expect("written");
     let held = MOST.load(Ordering::Relaxed) - before;
     assert_eq!(look.at, whole);
     assert_eq!(look.found, look.watched.iter().map(|(_, value)| *value).collect::<Vec<_>>());

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use safetensors::SafeTensors;
+use shoal_kernels::Half;
 use shoal_tests::{Cluster, JobFile};
 use shoal_wire::api::JobState;
 
@@ -20,7 +21,7 @@ fn job(cluster: &Cluster, name: &str, model: &str, steps: u64) -> std::path::Pat
     path
 }
 
-/// Name, bytes of every tensor in a directory.
+/// Name and bytes of every tensor in a directory.
 fn tensors(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory") {
@@ -64,10 +65,32 @@ fn a_model_goes_in_and_comes_out_as_it_was() {
     let read = |dir: &str| fs::read(cluster.path().join(dir).join("model_00000000.bin")).expect("a checkpoint");
     assert!(read("llmc") == read("llmc-again"));
 
-    // Half the bytes.
+    // Half the bytes, each the nearest.
     cluster.ok(&["export", &trained, "--to", &at("half"), "--dtype", "bf16"]);
     let half = tensors(&cluster.path().join("half"));
-    assert!(half.iter().all(|(name, bytes)| bytes.len() * 2 == whole[name].len()));
+    assert_eq!(half.len(), whole.len());
+    for (name, bytes) in &half {
+        let words = |bytes: &[u8]| bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<_>>();
+        let nearest: Vec<u8> = words(&whole[name]).iter().flat_map(|x| Half::Bf16.bits(*x).to_le_bytes()).collect();
+        assert!(*bytes == nearest, "{name}");
+    }
+}
+
+/// Models of half types that `transformers` wrote: in, no step, out.
+#[test]
+fn tensors_come_out_in_the_types_that_they_had() {
+    let cluster = cluster(2);
+    for (name, said) in
+        [("hf_gpt2_f16", "in fp16"), ("hf_llama_bf16", "in bf16"), ("hf_llama_mixed", "in fp32 and bf16")]
+    {
+        let theirs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/model/fixtures").join(name);
+        let untrained = cluster.submit(&job(&cluster, name, &format!("hf = \"{}\"", theirs.display()), 0));
+        cluster.wait(&untrained, "done");
+        let to = cluster.path().join(format!("{name}-again"));
+        let told = cluster.ok(&["export", &untrained, "--to", to.to_str().expect("UTF-8")]);
+        assert!(told.contains(said), "{told}");
+        assert!(tensors(&to) == tensors(&theirs), "{name}");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What changes genesis and what does not, and two values of it that stay.
 
-use shoal_config::spec::{Auto, DataFormat, EvalSpec, InitSpec, OnLoss, Schedule, TokenizerSpec, Validation};
+use shoal_config::spec::{Auto, DataFormat, Dtype, EvalSpec, InitSpec, OnLoss, Schedule, TokenizerSpec, Validation};
 
 use super::*;
 use crate::fixture;
 use crate::job::{TokenizerFacts, TokenizerKind};
-use crate::weights::WeightFacts;
+use crate::weights::{Dtypes, WeightFacts};
 
 type Change = fn(&mut Job);
 
@@ -32,7 +32,7 @@ fn adamw(job: &mut Job) -> &mut AdamSpec {
 }
 
 fn facts() -> WeightFacts {
-    WeightFacts { segment: 4096, digests: vec![Digest::of(b"w")] }
+    WeightFacts { segment: 4096, digests: vec![Digest::of(b"w")], dtypes: Dtypes::All(Dtype::F32), padded_vocab: None }
 }
 
 fn scale(start: u64, window: u32, hysteresis: u32, minimum: u64) -> Precision {

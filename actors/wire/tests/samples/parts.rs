@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use shoal_config::spec::{
-    AdamSpec, Auto, DataFormat, DataSpec, DecayRule, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LossScaleSpec, LrShape,
-    LrSpec, ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Precision, Schedule, TrainSpec, Validation,
-    Wire,
+    AdamSpec, Auto, DataFormat, DataSpec, DecayRule, Dtype, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LossScaleSpec,
+    LrShape, LrSpec, ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Precision, Schedule, TrainSpec,
+    Validation, Wire,
 };
 use shoal_exact::ExactSum;
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
@@ -16,7 +16,7 @@ use shoal_plan::ledger::{Corrections, LedgerEntry, Update, UpdateScalars, Versio
 use shoal_plan::loss_scale::LossScale;
 use shoal_plan::protocol::{Fill, LossSum, Norm, Persist, PersistMode};
 use shoal_plan::space::Interval;
-use shoal_plan::weights::WeightFacts;
+use shoal_plan::weights::{Dtypes, WeightFacts};
 
 pub(super) fn generation() -> Generation {
     Generation { incarnation: 3, number: 300 }
@@ -150,6 +150,11 @@ pub(super) fn job() -> Arc<Job> {
             end_of_text: Some(50_256),
         }),
     };
-    let weights = Some(WeightFacts { segment: 8192, digests: vec![digest(4), digest(5)] });
+    let weights = Some(WeightFacts {
+        segment: 8192,
+        digests: vec![digest(4), digest(5)],
+        dtypes: Dtypes::Each(vec![Dtype::Bf16, Dtype::F32]),
+        padded_vocab: Some(50_304),
+    });
     Arc::new(Job { spec, data, weights })
 }

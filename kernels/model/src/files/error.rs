@@ -58,6 +58,18 @@ pub enum FilesError {
         /// Which directory.
         path: PathBuf,
     },
+    /// Values where llm.c has none.
+    #[error(
+        "row {row} of the token table in {} lies beyond the vocabulary and is not zero, as llm.c leaves such rows; make it zero, \
+         since nothing here would keep it",
+        path.display()
+    )]
+    Padding {
+        /// Which file.
+        path: PathBuf,
+        /// The first such row.
+        row: u64,
+    },
     /// Not the weights that were submitted.
     #[error(
         "the initial weights in {} differ from those that the job was submitted with (at {at}); copy the submitted files \

@@ -19,6 +19,9 @@ impl Files {
         if !self.head_is_tied()? {
             return Err(FilesError::Untied { path: self.path().to_owned() });
         }
+        if let Some(row) = self.first_padding()? {
+            return Err(FilesError::Padding { path: self.path().to_owned(), row });
+        }
         let segment = WeightFacts::segment_of(table);
         let all: Vec<_> = WeightFacts::segments(table, segment).collect();
         let mut digests = Vec::with_capacity(all.len());
@@ -31,7 +34,8 @@ impl Files {
                 return Err(FilesError::Stopped);
             }
         }
-        Ok(WeightFacts { segment, digests })
+        let dtypes = (0..self.map.tensors.len()).map(|tensor| self.place(tensor).dtype).collect();
+        Ok(WeightFacts { segment, digests, dtypes, padded_vocab: self.padded_vocab() })
     }
 
     /// Writes the weights of `interval` of a block, if they are what was submitted.

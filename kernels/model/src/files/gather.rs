@@ -64,6 +64,20 @@ impl Files {
         Ok(true)
     }
 
+    /// The first row of the token table behind those that are ours that is not zero.
+    pub(super) fn first_padding(&self) -> Result<Option<u64>, FilesError> {
+        let (table, columns) = (&self.map.tensors[0], self.map.tensors[0].columns());
+        let ours = self.map.runs_of(0).map(|run| run.at + run.rows()).max().unwrap_or(0);
+        let mut values = vec![0.0; columns as usize];
+        for row in ours..table.shape[0] {
+            self.values(self.place(0), row * columns, &mut values)?;
+            if values.iter().any(|x| x.to_bits() != 0) {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
     /// Consecutive elements of a tensor.
     fn values(&self, place: &Place, at: u64, out: &mut [f32]) -> Result<(), FilesError> {
         let size = place.dtype.bytes() as usize;

@@ -29,6 +29,8 @@ pub struct Files {
     places: Vec<Place>,
     /// A head of its own beside a tied table.
     head: Option<Place>,
+    /// Rows of an llm.c checkpoint's token table.
+    padded_vocab: Option<u32>,
     read: AtomicU64,
 }
 
@@ -111,7 +113,7 @@ impl Files {
         if !wrong.is_empty() {
             return Err(FilesError::tensors(path, wrong));
         }
-        Ok(Self { path: path.to_owned(), parts, map, places, head, read: AtomicU64::new(0) })
+        Ok(Self { path: path.to_owned(), parts, map, places, head, padded_vocab: None, read: AtomicU64::new(0) })
     }
 
     fn llmc(path: &Path, model: &ModelSpec, table: &ModelTable) -> Result<Self, FilesError> {
@@ -121,7 +123,15 @@ impl Files {
         let header = shoal_config::llmc::read(&file, len).map_err(failed)?.map_err(form)?;
         let (map, places) = llmc::map(table, model, &header).map_err(|wrong| FilesError::tensors(path, wrong))?;
         let parts = vec![Part { path: path.to_owned(), file }];
-        Ok(Self { path: path.to_owned(), parts, map, places, head: None, read: AtomicU64::new(0) })
+        Ok(Self {
+            path: path.to_owned(),
+            parts,
+            map,
+            places,
+            head: None,
+            padded_vocab: Some(header.padded_vocab),
+            read: AtomicU64::new(0),
+        })
     }
 
     /// The file or directory that was opened.
@@ -144,6 +154,11 @@ impl Files {
     /// A separate head beside a tied table.
     pub(super) fn head(&self) -> Option<&Place> {
         self.head.as_ref()
+    }
+
+    /// Rows of an llm.c checkpoint's token table, padding included.
+    pub(super) fn padded_vocab(&self) -> Option<u32> {
+        self.padded_vocab
     }
 
     /// Reads bytes `at..at + out.len()` of a tensor.

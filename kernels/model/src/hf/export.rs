@@ -9,6 +9,7 @@ use shoal_config::spec::Dtype;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
+use shoal_plan::weights::Dtypes;
 
 use super::names::{MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
@@ -25,12 +26,12 @@ pub struct Part {
 
 /// The files of a model of which none has more than `most` bytes of values, unless one tensor alone does.
 #[must_use]
-pub fn parts(table: &ModelTable, spec: &JobSpec, dtype: Dtype, most: u64) -> Vec<Part> {
+pub fn parts(table: &ModelTable, spec: &JobSpec, dtypes: &Dtypes, most: u64) -> Vec<Part> {
     let map = map(table, &spec.model);
     let mut cuts = vec![0];
     let mut bytes = 0;
     for (i, tensor) in map.tensors.iter().enumerate() {
-        let more = bytes_of(tensor, dtype);
+        let more = bytes_of(tensor, dtypes.of(i));
         if bytes > 0 && bytes + more > most {
             cuts.push(i);
             bytes = 0;
@@ -43,13 +44,25 @@ pub fn parts(table: &ModelTable, spec: &JobSpec, dtype: Dtype, most: u64) -> Vec
     cuts.windows(2).enumerate().map(|(i, cut)| Part { name: name(i), tensors: cut[0]..cut[1] }).collect()
 }
 
+/// The type that most elements of a model have: the one that `config.json` names.
+#[must_use]
+pub fn main_dtype(table: &ModelTable, spec: &JobSpec, dtypes: &Dtypes) -> Dtype {
+    let map = map(table, &spec.model);
+    let elements = |dtype: Dtype| -> u64 {
+        let tensors = map.tensors.iter().enumerate();
+        tensors.filter(|(i, _)| dtypes.of(*i) == dtype).map(|(_, tensor)| tensor.elements()).sum()
+    };
+    // Of two alike the first: the wider.
+    Dtype::ALL.into_iter().rev().max_by_key(|dtype| elements(*dtype)).unwrap_or(Dtype::F32)
+}
+
 /// `model.safetensors.index.json`: which tensor is in which file.
 #[must_use]
-pub fn index_json(table: &ModelTable, spec: &JobSpec, dtype: Dtype, parts: &[Part]) -> Value {
+pub fn index_json(table: &ModelTable, spec: &JobSpec, dtypes: &Dtypes, parts: &[Part]) -> Value {
     let map = map(table, &spec.model);
     let names = parts.iter().flat_map(|part| part.tensors.clone().map(|i| (i, part.name.clone())));
     let names: Object<String, Value> = names.map(|(i, file)| (full_name(&map, i, spec), json!(file))).collect();
-    let bytes: u64 = map.tensors.iter().map(|tensor| bytes_of(tensor, dtype)).sum();
+    let bytes: u64 = map.tensors.iter().enumerate().map(|(i, tensor)| bytes_of(tensor, dtypes.of(i))).sum();
     json!({"metadata": {"total_size": bytes, "total_parameters": table.parameters()}, "weight_map": names})
 }
 
@@ -64,7 +77,7 @@ pub fn write_model(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let whole = Part { name: MODEL.to_owned(), tensors: 0..map(table, &spec.model).tensors.len() };
-    write_part((table, spec), &whole, Dtype::F32, read, out)
+    write_part((table, spec), &whole, &Dtypes::All(Dtype::F32), read, out)
 }
 
 /// Writes one file to `out`. `read` gives elements of a block's weights.
@@ -74,30 +87,31 @@ pub fn write_model(
 pub fn write_part(
     (table, spec): (&ModelTable, &JobSpec),
     part: &Part,
-    dtype: Dtype,
+    dtypes: &Dtypes,
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let map = map(table, &spec.model);
-    out.write_all(&header(&map, spec, part, dtype))?;
-    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, dtype, &mut read, out))
+    out.write_all(&header(&map, spec, part, dtypes))?;
+    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, dtypes.of(tensor), &mut read, out))
 }
 
 /// Bytes that [`write_part`] writes.
 #[must_use]
-pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, dtype: Dtype) -> u64 {
+pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> u64 {
     let map = map(table, &spec.model);
-    let values: u64 = map.tensors[part.tensors.clone()].iter().map(|tensor| bytes_of(tensor, dtype)).sum();
-    header(&map, spec, part, dtype).len() as u64 + values
+    let values: u64 = part.tensors.clone().map(|i| bytes_of(&map.tensors[i], dtypes.of(i))).sum();
+    header(&map, spec, part, dtypes).len() as u64 + values
 }
 
-fn header(map: &Map, spec: &JobSpec, part: &Part, dtype: Dtype) -> Vec<u8> {
+fn header(map: &Map, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> Vec<u8> {
     // `transformers` refuses a file that does not say which framework its layout is from.
     let mut fields = Object::from_iter([("__metadata__".to_owned(), json!(BTreeMap::from([("format", "pt")])))]);
     let mut at = 0;
     for i in part.tensors.clone() {
-        let end = at + bytes_of(&map.tensors[i], dtype);
-        let described = json!({"dtype": dtype::name(dtype), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
+        let end = at + bytes_of(&map.tensors[i], dtypes.of(i));
+        let described =
+            json!({"dtype": dtype::name(dtypes.of(i)), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
         fields.insert(full_name(map, i, spec), described);
         at = end;
     }

@@ -8,7 +8,7 @@ mod export;
 mod names;
 
 pub use config::config_json;
-pub use export::{Part, index_json, part_len, parts, write_model, write_part};
+pub use export::{Part, index_json, main_dtype, part_len, parts, write_model, write_part};
 pub use names::{CONFIG, INDEX};
 pub(crate) use names::{HEAD, MODEL, is_buffer, map, prefix};
 

@@ -2,6 +2,7 @@ use safetensors::SafeTensors;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
+use shoal_plan::weights::Dtypes;
 
 use super::*;
 use crate::testing::{job, weights};
@@ -28,7 +29,10 @@ fn attention_columns_are_q_k_v() {
     let at = (5 * 48 + 32 + 8 + 3) * 4;
     assert_eq!(view.data()[at..at + 4], 42f32.to_le_bytes());
     assert!(!parsed.names().iter().any(|n| n.contains("lm_head")));
-    assert_eq!(part_len(&table, &spec, &parts(&table, &spec, Dtype::F32, u64::MAX)[0], Dtype::F32), file.len() as u64);
+    assert_eq!(
+        part_len(&table, &spec, &parts(&table, &spec, &Dtypes::All(Dtype::F32), u64::MAX)[0], &Dtypes::All(Dtype::F32)),
+        file.len() as u64
+    );
 }
 
 #[test]
@@ -48,11 +52,11 @@ fn config_names_the_architecture_and_sizes_as_it_is_read_back() {
 fn shards_are_no_larger_than_asked_and_have_every_tensor_once() {
     let spec = job(2, 3, 48, 10, 65, 0.0);
     let table = ModelTable::of(&spec.model);
-    let whole = parts(&table, &spec, Dtype::F16, u64::MAX);
+    let whole = parts(&table, &spec, &Dtypes::All(Dtype::F16), u64::MAX);
     assert_eq!((whole.len(), whole[0].name.as_str()), (1, "model.safetensors"));
-    let parts = parts(&table, &spec, Dtype::F16, 30_000);
+    let parts = parts(&table, &spec, &Dtypes::All(Dtype::F16), 30_000);
     assert!(parts.len() > 4 && parts[0].name == format!("model-00001-of-{:05}.safetensors", parts.len()));
-    let index = index_json(&table, &spec, Dtype::F16, &parts);
+    let index = index_json(&table, &spec, &Dtypes::All(Dtype::F16), &parts);
     let map = index["weight_map"].as_object().expect("a map");
     let mut tensors = 0;
     for part in &parts {
@@ -61,8 +65,8 @@ fn shards_are_no_larger_than_asked_and_have_every_tensor_once() {
             out.fill(1.0);
             Ok(())
         };
-        write_part((&table, &spec), part, Dtype::F16, ones, &mut file).expect("memory takes it");
-        assert_eq!(part_len(&table, &spec, part, Dtype::F16), file.len() as u64);
+        write_part((&table, &spec), part, &Dtypes::All(Dtype::F16), ones, &mut file).expect("memory takes it");
+        assert_eq!(part_len(&table, &spec, part, &Dtypes::All(Dtype::F16)), file.len() as u64);
         let parsed = SafeTensors::deserialize(&file).expect("our own file");
         assert!(parsed.len() == 1 || file.len() < 30_000 + 2_000, "{} bytes", file.len());
         tensors += parsed.len();

@@ -81,9 +81,9 @@ fn order(map: &Map, model: &ModelSpec) -> Vec<usize> {
     names.map(|name| index(name).expect("LC-1 (their list names every tensor of the map)")).collect()
 }
 
-/// The header of a job's checkpoint; none if it is not a GPT-2, which is all that the form has.
+/// The header of a job's checkpoint, its token table as long as asked for, or as llm.c pads it; none if it is not a GPT-2, which is all that the form has.
 #[must_use]
-pub fn header(spec: &JobSpec, version: Version) -> Option<Header> {
+pub fn header(spec: &JobSpec, version: Version, padded_vocab: Option<u32>) -> Option<Header> {
     match &spec.model {
         ModelSpec::Gpt2(_) => {}
         ModelSpec::Llama(_) => return None,
@@ -91,7 +91,8 @@ pub fn header(spec: &JobSpec, version: Version) -> Option<Header> {
     let model = &spec.model;
     let (layers, heads, width, context) = (model.layers(), model.heads(), model.width(), model.context());
     let vocab = model.vocab();
-    Some(Header { version, context, vocab, layers, heads, width, padded_vocab: vocab.next_multiple_of(128) })
+    let padded_vocab = padded_vocab.unwrap_or(vocab.next_multiple_of(128));
+    Some(Header { version, context, vocab, layers, heads, width, padded_vocab })
 }
 
 /// Writes a checkpoint to `out`. `read` gives elements of a block's weights.

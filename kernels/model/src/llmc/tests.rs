@@ -64,7 +64,7 @@ fn what_is_read_is_written_to_the_same_bytes() {
         let files = open(&golden(name), &spec).expect("a checkpoint");
         let mut written = Vec::new();
         let read = |block, interval, out: &mut [f32]| files.read(block, interval, out).map_err(io::Error::other);
-        let header = header(&spec, version).expect("a GPT-2");
+        let header = header(&spec, version, None).expect("a GPT-2");
         write_model((&table, &spec), &header, read, &mut written).expect("memory takes it");
         assert!(written == std::fs::read(golden(name)).expect("readable"), "{name}");
     }

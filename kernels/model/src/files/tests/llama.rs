@@ -107,7 +107,7 @@ fn the_configuration_comes_back_and_tells_what_shapes_do_not() {
 /// No llm.c checkpoint is a Llama.
 #[test]
 fn a_checkpoint_of_the_other_family_is_refused() {
-    assert_eq!(llmc::header(&spec(false, false), Version::Single), None);
+    assert_eq!(llmc::header(&spec(false, false), Version::Single, None), None);
     let init = Model::of(job(1, 2, 16, 8, 65, 0.0));
     let checkpoint = init.llmc(Version::Single);
     let Err(FilesError::Tensors { wrong, .. }) = Model::of(spec(false, false)).open(&checkpoint) else {
