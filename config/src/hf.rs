@@ -2,6 +2,7 @@
 //! name, so that a model never quietly becomes another one.
 
 mod llama;
+mod tokens;
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::spec::{Gpt2Spec, ModelSpec};
+
+pub use tokens::{SpecialTokens, special_tokens};
 
 /// Longest file that is read.
 const MOST: u64 = 1 << 20;
@@ -72,11 +75,19 @@ pub fn check(dir: &Path, model: &ModelSpec) -> Result<(), HfError> {
 /// There is none, or it asks for something that is not computed here.
 pub fn model_of(dir: &Path) -> Result<ModelSpec, HfError> {
     let path = dir.join("config.json");
+    Config { path: &path, keys: &object(&path)? }.model()
+}
+
+/// The JSON object in a file.
+fn object(path: &Path) -> Result<Map<String, Value>, HfError> {
+    let failed = |source| HfError::Read { path: path.to_owned(), source };
+    // A pipe must not be opened: that waits for whoever writes into it.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is no file")));
+    }
     let mut text = Vec::new();
-    let read = fs::File::open(&path).and_then(|file| file.take(MOST).read_to_end(&mut text));
-    read.map_err(|source| HfError::Read { path: path.clone(), source })?;
-    let keys = serde_json::from_slice(&text).map_err(|source| HfError::Json { path: path.clone(), source })?;
-    Config { path: &path, keys: &keys }.model()
+    fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text)).map_err(failed)?;
+    serde_json::from_slice(&text).map_err(|source| HfError::Json { path: path.to_owned(), source })
 }
 
 /// A configuration and where it is from.

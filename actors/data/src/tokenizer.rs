@@ -220,6 +220,15 @@ impl Tokenizer {
         (0..self.facts.vocab).map(has).collect()
     }
 
+    /// What a token is called in its file, if it has one.
+    #[must_use]
+    pub fn name_of(&self, token: u32) -> Option<String> {
+        match &self.machine {
+            Machine::Bytes | Machine::Bpe(_) => None,
+            Machine::Hf { tokenizer, .. } => tokenizer.id_to_token(token),
+        }
+    }
+
     /// The token between documents, if it has one.
     #[must_use]
     pub fn end_of_text(&self) -> Option<u32> {

@@ -5,6 +5,7 @@
 //! what counts, not the form of the files.
 
 use serde::{Deserialize, Serialize};
+use shoal_config::hf::SpecialTokens;
 use shoal_config::llmc::Version;
 use shoal_config::spec::Dtype;
 
@@ -83,6 +84,8 @@ pub struct WeightFacts {
     pub dtypes: Dtypes,
     /// Rows of an llm.c checkpoint's token table; those beyond the vocabulary are zero. Enters no bits.
     pub padded_vocab: Option<u32>,
+    /// Which tokens begin and end a text, as the files say. They enter no bits.
+    pub special: SpecialTokens,
 }
 
 impl WeightFacts {
@@ -141,7 +144,8 @@ mod tests {
                 assert_eq!(at, block.len);
             }
             let digests = (0..segments.len() as u64).map(|i| Digest::of(&i.to_le_bytes())).collect();
-            let facts = WeightFacts { segment, digests, dtypes: Dtypes::All(Dtype::F32), padded_vocab: None };
+            let (dtypes, special) = (Dtypes::All(Dtype::F32), SpecialTokens::default());
+            let facts = WeightFacts { segment, digests, dtypes, padded_vocab: None, special };
             let part = Interval::new(16, table.blocks[1].len.min(segment + 16));
             let around: Vec<_> = facts.around(&table, BlockId(1), part).collect();
             let first = segments.iter().position(|(of, _)| *of == BlockId(1)).expect("a layer");

@@ -39,6 +39,14 @@ pub(super) fn resolve(
     let path = base_dir.join(&named.value);
     let init =
         if key == "llmc" || (key == "init_from" && path.is_file()) { InitSpec::LlmC(path) } else { InitSpec::Hf(path) };
+    if let InitSpec::Hf(path) = &init
+        && !path.is_dir()
+    {
+        let there = if path.exists() { "that is a file" } else { "there is no such directory" };
+        return Err(named.conflict(format!(
+            "{there}; model.{key} takes a directory on this machine with config.json and model.safetensors, and nothing is downloaded"
+        )));
+    }
     let there = model_of(&init).map_err(|problem| named.conflict(problem))?;
     let model = if key == "init_from" {
         let model = typed(raw)?;

@@ -46,6 +46,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
             Target::prepare(dir, |name| names.contains(name))?
         }
         Form::Hf { query, .. } => {
+            hf::check_family(dir, &submitted.spec.model)?;
             let names = hf::file_names(client, job, query)?;
             Target::prepare(dir, |name| names.iter().any(|known| known == name))?
         }

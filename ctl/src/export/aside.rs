@@ -35,6 +35,12 @@ impl Aside {
         Ok(Self { path, file: BufWriter::with_capacity(1 << 20, file) })
     }
 
+    /// Whether this will be its name.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.path.file_name().is_some_and(|own| own == name)
+    }
+
     /// Appends.
     ///
     /// # Errors

@@ -1,12 +1,18 @@
 //! The model in the form that `transformers` reads.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use shoal_actors::coordinator::Read;
+use shoal_config::spec::TokenizerSpec;
+use shoal_data::manifest::TOKENIZER_FILE;
+use shoal_data::{Manifest, Tokenizer};
 use shoal_model::hf::{self, Part};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::job::Job;
+use shoal_plan::job::{Job, TokenizerKind};
 
 use super::App;
 use super::call;
@@ -22,8 +28,16 @@ pub(super) async fn files(
     let id = call::job_id(&id)?;
     let job = app.read(|reply| Read::Job(id, reply)).await?;
     let parts = parts(&job, &form)?;
-    let index = (parts.len() > 1).then(|| hf::INDEX.to_owned());
-    let names = [hf::CONFIG.to_owned()].into_iter().chain(index);
+    let tokens = hf::special_tokens(&job);
+    let has_tokenizer = tokenizer(Arc::clone(&job)).await.is_some();
+    let small = [
+        (hf::CONFIG, true),
+        (hf::GENERATION, hf::generation_config_json(&tokens).is_some()),
+        (hf::TOKENIZER, has_tokenizer),
+        (hf::TOKENIZER_CONFIG, has_tokenizer),
+        (hf::INDEX, parts.len() > 1),
+    ];
+    let names = small.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned());
     Ok(Json(names.chain(parts.into_iter().map(|part| part.name)).collect()))
 }
 
@@ -40,7 +54,23 @@ pub(super) async fn file(
     match name.as_str() {
         hf::CONFIG => {
             let dtype = hf::main_dtype(&table, &job.spec, &dtypes);
-            Ok(Json(hf::config_json(&job.spec, dtype)).into_response())
+            let mut config = hf::config_json(&job.spec, dtype);
+            hf::mark(&mut config, &hf::special_tokens(&job));
+            Ok(Json(config).into_response())
+        }
+        hf::GENERATION => match hf::generation_config_json(&hf::special_tokens(&job)) {
+            Some(config) => Ok(Json(config).into_response()),
+            None => Err(unknown(&name, "nothing says which token ends a text")),
+        },
+        hf::TOKENIZER | hf::TOKENIZER_CONFIG => {
+            let found = tokenizer(Arc::clone(&job)).await;
+            let found = found.ok_or_else(|| unknown(&name, "the data was not made with one that is here"))?;
+            let Some(definition) = found.definition().filter(|_| name == hf::TOKENIZER) else {
+                let tokens = hf::special_tokens(&job);
+                let config = hf::tokenizer_config_json(&tokens, job.spec.model.context(), |token| found.name_of(token));
+                return Ok(Json(config).into_response());
+            };
+            Ok(([(CONTENT_TYPE, "application/json")], definition.to_vec()).into_response())
         }
         hf::INDEX => Ok(Json(hf::index_json(&table, &job.spec, &dtypes, &parts)).into_response()),
         _ => {
@@ -55,6 +85,35 @@ pub(super) async fn file(
             }))
         }
     }
+}
+
+fn unknown(name: &str, why: &str) -> Fault {
+    Fault::Malformed(format!("there is no {name} of this job: {why}"))
+}
+
+/// What made the tokens of a job's data, if it is a `tokenizer.json` that is still what it was.
+async fn tokenizer(job: Arc<Job>) -> Option<Tokenizer> {
+    let load = move || {
+        let recorded = job.data.tokenizer.filter(|made| made.kind == TokenizerKind::Hf)?;
+        let path = match &job.spec.data.tokenizer {
+            Some(TokenizerSpec::Hf(path)) => path.clone(),
+            Some(TokenizerSpec::Bytes | TokenizerSpec::Gpt2 | TokenizerSpec::O200k) | None => {
+                Manifest::read(&job.spec.data.path).ok()?.1.join(TOKENIZER_FILE)
+            }
+        };
+        match Tokenizer::open(&TokenizerSpec::Hf(path.clone())) {
+            Ok(found) if found.facts().digest == recorded.digest => Some(found),
+            Ok(_) => {
+                tracing::warn!(path = %path.display(), "not the tokenizer that the job's data was made with");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the tokenizer of the job's data is not here");
+                None
+            }
+        }
+    };
+    tokio::task::spawn_blocking(load).await.ok().flatten()
 }
 
 fn parts(job: &Job, form: &Form) -> Result<Vec<Part>, Fault> {

@@ -60,6 +60,10 @@ fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
     let same: Evaluated = cluster.json(&["eval", &job, "--data", &shards, "--samples", &samples, "--threads", "2"]);
     assert_eq!(same.loss, own.loss);
 
+    let exported = cluster.path().join("model");
+    cluster.ok(&["export", &job, "--to", &exported.display().to_string()]);
+    has_its_tokenizer(&exported, &cluster.path().join("shards"));
+
     // Text is made tokens of with what lies beside the shards.
     let text = cluster.path().join("corpus.txt").display().to_string();
     let all: Evaluated = cluster.json(&["eval", &job, "--data", &text]);
@@ -91,13 +95,28 @@ fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
 #[test]
 fn a_job_whose_data_failed_has_no_loss_and_says_why() {
     let cluster = cluster(1);
-    fs::write(cluster.path().join("corpus.txt"), "short").expect("written");
-    let path = JobFile::default().write(cluster.path(), "short");
-    fs::write(cluster.path().join("corpus.txt"), "short").expect("written");
+    fs::write(cluster.path().join("corpus.txt"), vec![0xff; 10_000]).expect("written");
+    let path = JobFile::default().write(cluster.path(), "binary");
     assert_eq!(cluster.run(&["submit", &path.display().to_string()]).status.code(), Some(2));
     let output = cluster.run(&["eval", "j1"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && said.contains("the job is over"), "{said}");
+}
+
+/// An export has what made the tokens of the job's data, and says what ends a text.
+fn has_its_tokenizer(exported: &Path, shards: &Path) {
+    let json = |path: std::path::PathBuf| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(path).expect("a file of the export")).expect("JSON")
+    };
+    let definition = |dir: &Path| fs::read(dir.join("tokenizer.json")).expect("a tokenizer");
+    assert_eq!(definition(exported), definition(shards));
+    let end = json(shards.join("manifest.json"))["tokenizer"]["end_of_text"].clone();
+    assert!(end.is_u64(), "{end}");
+    for name in ["config.json", "generation_config.json"] {
+        assert_eq!(json(exported.join(name))["eos_token_id"], end, "{name}");
+    }
+    let config = json(exported.join("tokenizer_config.json"));
+    assert_eq!((&config["eos_token"], &config["model_max_length"]), (&"<|endoftext|>".into(), &32.into()));
 }
 
 #[test]

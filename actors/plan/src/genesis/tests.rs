@@ -1,5 +1,6 @@
 //! What changes genesis and what does not, and two values of it that stay.
 
+use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::{Auto, DataFormat, Dtype, EvalSpec, InitSpec, OnLoss, Schedule, TokenizerSpec, Validation};
 
 use super::*;
@@ -32,7 +33,13 @@ fn adamw(job: &mut Job) -> &mut AdamSpec {
 }
 
 fn facts() -> WeightFacts {
-    WeightFacts { segment: 4096, digests: vec![Digest::of(b"w")], dtypes: Dtypes::All(Dtype::F32), padded_vocab: None }
+    WeightFacts {
+        segment: 4096,
+        digests: vec![Digest::of(b"w")],
+        dtypes: Dtypes::All(Dtype::F32),
+        padded_vocab: None,
+        special: SpecialTokens::default(),
+    }
 }
 
 fn scale(start: u64, window: u32, hysteresis: u32, minimum: u64) -> Precision {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::{
     AdamSpec, Auto, DataFormat, DataSpec, DecayRule, Dtype, ElasticSpec, EvalSpec, Gpt2Spec, JobSpec, LossScaleSpec,
     LrShape, LrSpec, ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Precision, Schedule, TrainSpec,
@@ -155,6 +156,7 @@ pub(super) fn job() -> Arc<Job> {
         digests: vec![digest(4), digest(5)],
         dtypes: Dtypes::Each(vec![Dtype::Bf16, Dtype::F32]),
         padded_vocab: Some(50_304),
+        special: SpecialTokens { begin: Some(1), end: vec![2, 7], pad: None },
     });
     Arc::new(Job { spec, data, weights })
 }

@@ -6,7 +6,7 @@ use shoal_config::spec::{Dtype, LlamaSpec, ModelSpec, RopeScaling};
 
 use crate::files::dtype::torch_name;
 
-/// The model's `config.json`.
+/// The model's `config.json`, but for the tokens that begin and end a text, which [`super::mark`] says.
 #[must_use]
 pub fn config_json(spec: &JobSpec, dtype: Dtype) -> Value {
     let mut config = match &spec.model {
@@ -19,8 +19,6 @@ pub fn config_json(spec: &JobSpec, dtype: Dtype) -> Value {
 }
 
 fn gpt2(model: &ModelSpec) -> Value {
-    // The end-of-text token of GPT-2's own vocabulary; byte models have none.
-    let end_of_text = if model.vocab() == 50_257 { json!(50_256) } else { Value::Null };
     json!({
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -42,8 +40,6 @@ fn gpt2(model: &ModelSpec) -> Value {
         "reorder_and_upcast_attn": false,
         "tie_word_embeddings": true,
         "use_cache": true,
-        "bos_token_id": end_of_text,
-        "eos_token_id": end_of_text,
     })
 }
 
@@ -84,9 +80,6 @@ fn llama(model: &LlamaSpec) -> Value {
         "attention_dropout": 0.0,
         "mlp_bias": model.mlp_bias,
         "use_cache": true,
-        // Which tokens begin and end a text is the tokenizer's business.
-        "bos_token_id": Value::Null,
-        "eos_token_id": Value::Null,
     })
 }
 

@@ -12,6 +12,12 @@ pub(crate) const MODEL: &str = "model.safetensors";
 pub const CONFIG: &str = "config.json";
 /// Which shard has which tensor.
 pub const INDEX: &str = "model.safetensors.index.json";
+/// What ends a text that it generates.
+pub const GENERATION: &str = "generation_config.json";
+/// What makes its tokens.
+pub const TOKENIZER: &str = "tokenizer.json";
+/// Which of them begin and end a text.
+pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// A head of its own.
 pub(crate) const HEAD: &str = "lm_head.weight";
 
