@@ -54,9 +54,10 @@ impl Sources {
     /// Opens the files and checks their form.
     ///
     /// # Errors
-    /// As [`Corpus::open`] and [`Files::open`].
+    /// As [`Corpus::open`], [`Corpus::check_evaluation`] and [`Files::open`].
     pub fn open(spec: &JobSpec) -> Result<Self, SourceError> {
         let corpus = Corpus::open(&spec.data, &spec.model).map_err(SourceError::Data)?;
+        corpus.check_evaluation(spec.train.evaluate.as_ref()).map_err(SourceError::Data)?;
         let table = ModelTable::of(&spec.model);
         let files = Files::open(&spec.init, &spec.model, &table).map_err(SourceError::Weights)?;
         Ok(Self { corpus, files, table })

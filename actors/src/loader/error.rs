@@ -48,6 +48,19 @@ pub enum DataError {
         /// Tokens there.
         found: u64,
     },
+    /// Nothing to evaluate with.
+    #[error(
+        "{path} gives no validation tokens, and the job asks for a validation pass every {every} steps; set [train] eval_every \
+         = 0, or {}", if *.prepared { "prepare the data again with --validation" } else { "change [data] validation" }
+    )]
+    NoValidation {
+        /// As asked.
+        path: PathBuf,
+        /// Steps from one pass to the next.
+        every: u64,
+        /// Whether it was `data prepare` that set no tokens apart.
+        prepared: bool,
+    },
     /// Not what `[data]` kind says.
     #[error("data file {path} is not in format `{format}`: {found}; set [data] kind to what the file is")]
     Format {

@@ -13,7 +13,7 @@ mod reading;
 mod shards;
 mod source;
 
-use shoal_config::spec::{DataFormat, DataSpec, ModelSpec, TokenizerSpec, Validation};
+use shoal_config::spec::{DataFormat, DataSpec, EvalSpec, ModelSpec, TokenizerSpec, Validation};
 use shoal_data::Tokenizer;
 use shoal_plan::ids::Digest;
 use shoal_plan::job::{DataFacts, TokenizerFacts};
@@ -83,6 +83,21 @@ impl Corpus {
             return Err(DataError::TooShort { path, part: "validation", prepared: prepared_apart, need, found });
         }
         Ok(Self { train, validation, vocab: model.vocab(), prepared, data: data.clone() })
+    }
+
+    /// Whether there is something for the passes that a job asks for.
+    ///
+    /// # Errors
+    /// There is nothing.
+    pub fn check_evaluation(&self, evaluate: Option<&EvalSpec>) -> Result<(), DataError> {
+        match evaluate {
+            Some(EvalSpec { every, .. }) if self.validation.len() == 0 => Err(DataError::NoValidation {
+                path: self.data.path.clone(),
+                every: *every,
+                prepared: self.data.validation == Validation::Prepared,
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Reads every token once.

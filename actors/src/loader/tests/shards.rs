@@ -15,6 +15,10 @@ impl Watch for Quiet {
 
 /// Some text as shards of 100 tokens, a tenth for validation.
 fn prepared(dir: &TempDir, tokenizer: TokenizerSpec) -> PathBuf {
+    prepared_with(dir, tokenizer, 0.1)
+}
+
+fn prepared_with(dir: &TempDir, tokenizer: TokenizerSpec, validation: f64) -> PathBuf {
     let text: String = (0..60).map(|n| format!("sentence number {n}. ")).collect();
     let input = write(dir, "input.txt", text.as_bytes());
     let out = dir.path().join("out");
@@ -26,7 +30,7 @@ fn prepared(dir: &TempDir, tokenizer: TokenizerSpec) -> PathBuf {
         form: None,
         field: "text".to_owned(),
         split_on: None,
-        validation: prepare::Validation::Share(0.1),
+        validation: prepare::Validation::Share(validation),
         shard_tokens: 100,
         skip_bad: false,
         threads: 1,
@@ -88,6 +92,22 @@ fn shards_that_do_not_fit_are_refused_with_the_reason() {
     refused(&shards(&out, None), 50_257, &["has 3 tokens of 2 bytes, and its manifest says 100 of 2"]);
     fs::remove_file(&shard).expect("removed");
     refused(&shards(&out, None), 50_257, &["train_000001.bin cannot be read"]);
+}
+
+#[test]
+fn a_job_that_evaluates_is_told_that_nothing_was_set_apart() {
+    let dir = TempDir::new().expect("temp dir");
+    let every = EvalSpec { every: 10, samples: 4 };
+    let bare = shards(&prepared_with(&dir, TokenizerSpec::Bytes, 0.0), None);
+    let corpus = Corpus::open(&bare, &model(4, 256)).expect("training tokens are enough");
+    corpus.check_evaluation(None).expect("it asks for nothing");
+    let error = corpus.check_evaluation(Some(&every)).expect_err("there is nothing").to_string();
+    for part in ["no validation tokens", "every 10 steps", "eval_every = 0", "with --validation"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let other = TempDir::new().expect("temp dir");
+    let some = shards(&prepared(&other, TokenizerSpec::Bytes), None);
+    Corpus::open(&some, &model(4, 256)).expect("opens").check_evaluation(Some(&every)).expect("a tenth");
 }
 
 #[test]

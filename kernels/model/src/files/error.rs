@@ -70,6 +70,16 @@ pub enum FilesError {
         /// The first such row.
         row: u64,
     },
+    /// Weights that nothing can be trained from.
+    #[error("{tensor} in {} holds a value that is not finite ({found}); give weights that training did not spoil", path.display())]
+    NotFinite {
+        /// Which file or directory.
+        path: PathBuf,
+        /// The first such tensor, under their name.
+        tensor: String,
+        /// The value.
+        found: f32,
+    },
     /// Not the weights that were submitted.
     #[error(
         "the initial weights in {} differ from those that the job was submitted with (at {at}); copy the submitted files \

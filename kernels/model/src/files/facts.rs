@@ -15,7 +15,8 @@ impl Files {
     /// Reads all weights once. `read` hears of every so many elements more, and says whether to go on.
     ///
     /// # Errors
-    /// A file cannot be read, has a head that is not its token table for a model of one table, or it was stopped.
+    /// A file cannot be read, has a head that is not its token table for a model of one table or a value that is not finite,
+    /// or it was stopped.
     pub fn facts(&self, table: &ModelTable, mut read: impl FnMut(u64) -> bool) -> Result<WeightFacts, FilesError> {
         if !self.head_is_tied()? {
             return Err(FilesError::Untied { path: self.path().to_owned() });
@@ -30,6 +31,7 @@ impl Files {
             let (block, whole) = stretch;
             let mut values = vec![0.0; whole.len() as usize];
             self.read(block, whole, &mut values)?;
+            self.are_finite((block, whole), &values)?;
             digests.extend(values.chunks(segment as usize).map(digest));
             if !read(whole.len()) {
                 return Err(FilesError::Stopped);
@@ -39,6 +41,15 @@ impl Files {
         let dir = Some(self.path()).filter(|path| path.is_dir());
         let special = dir.map(special_tokens).unwrap_or_default();
         Ok(WeightFacts { segment, digests, dtypes, padded_vocab: self.padded_vocab(), special })
+    }
+
+    /// No step could be made from values that are not finite, and each would be skipped.
+    fn are_finite(&self, (block, interval): (BlockId, Interval), values: &[f32]) -> Result<(), FilesError> {
+        let Some(at) = values.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        let element = Interval::new(interval.start + at as u64, interval.start + at as u64 + 1);
+        let tensor = self.map.runs_in(block, element).first().map(|run| self.map.tensors[run.tensor].name.clone());
+        let tensor = tensor.expect("MP-1 (a gap is read as zeros)");
+        Err(FilesError::NotFinite { path: self.path().to_owned(), tensor, found: values[at] })
     }
 
     /// Writes the weights of `interval` of a block, if they are what was submitted.

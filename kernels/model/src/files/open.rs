@@ -70,9 +70,10 @@ impl Files {
     }
 
     fn hf(path: &Path, model: &ModelSpec, table: &ModelTable) -> Result<Self, FilesError> {
-        // Not every size shows in the shapes of tensors: the number of heads does not.
-        if path.is_dir() {
-            shoal_config::hf::check(path, model)
+        // Not every size shows in the shapes of tensors: the number of heads does not. A file may lie beside its configuration.
+        let dir = if path.is_dir() { Some(path) } else { path.parent().filter(|dir| dir.join(hf::CONFIG).is_file()) };
+        if let Some(dir) = dir {
+            shoal_config::hf::check(dir, model)
                 .map_err(|source| FilesError::Config { path: path.to_owned(), source })?;
         }
         let mut parts = Vec::new();

@@ -159,6 +159,35 @@ fn what_shapes_do_not_tell_is_told_by_the_configuration() {
     assert!(source.to_string().ends_with("config.json, its heads is 2, and the job's 4"), "{source}");
 }
 
+#[test]
+fn a_file_by_itself_is_held_against_the_configuration_beside_it() {
+    let model = Model::of(job(1, 2, 16, 8, 65, 0.0));
+    model.hf(Dtype::F32, u64::MAX);
+    let init = InitSpec::Hf(model.dir.path().join(hf::MODEL));
+    model.open(&init).expect("the same");
+    let other = Model::of(job(1, 4, 16, 8, 65, 0.0));
+    assert!(matches!(other.open(&init), Err(FilesError::Config { .. })), "other heads");
+}
+
+#[test]
+fn weights_that_are_not_finite_are_named() {
+    let mut model = Model::of(job(1, 2, 32, 8, 65, 0.0));
+    let place = model.table.blocks[1].place("mlp.proj.weight");
+    for bad in [f32::NAN, f32::NEG_INFINITY] {
+        model.weights[1][place.start as usize + 33] = bad;
+        for (init, name) in
+            [(model.hf(Dtype::Bf16, u64::MAX), "h.0.mlp.c_proj.weight"), (model.llmc(Version::Single), "fcprojw")]
+        {
+            let error = model.open(&init).expect("good shapes").facts(&model.table, |_| true).expect_err("spoilt");
+            let said = error.to_string();
+            assert!(
+                matches!(error, FilesError::NotFinite { .. }) && said.contains(name) && said.contains(&bad.to_string()),
+                "{said}"
+            );
+        }
+    }
+}
+
 /// Facts of the files, and what is read under them.
 #[test]
 fn files_that_were_changed_are_refused_by_whoever_reads_the_change() {
