@@ -4,7 +4,7 @@
 //! * KN-2 (threads do not enter bits): work is divided into parts whose results do not depend on the division.
 //! * KN-3 (no allocation): scratch is taken once, when the device is made. The product crate packs operands into memory of its
 //!   own, outside any arena: at most 8 MiB a thread.
-//! * KN-4 (finite): what finite gradients make of finite weights with Adafactor is finite; why is said there.
+//! * KN-6 (finite): what finite gradients make of finite weights with Adafactor is finite; why is said there.
 
 mod adafactor;
 mod adam;

@@ -159,3 +159,39 @@ fn rooms_are_small() {
         .collect();
     assert!(long.is_empty(), "split by concept: {long:?}");
 }
+
+/// Two capitals, a hyphen and a number.
+fn is_invariant(name: &str) -> bool {
+    let (letters, number) = name.split_once('-').unwrap_or_default();
+    letters.len() == 2
+        && letters.chars().all(|c| c.is_ascii_uppercase())
+        && !number.is_empty()
+        && number.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Two files that cite a name with words have words in common, or they mean two things by it.
+#[test]
+fn an_invariants_name_is_of_one_thing() {
+    let mut files = Vec::new();
+    for (_, dir, _) in ARROWS {
+        sources(&root().join(dir).join("src"), &mut files);
+    }
+    files.retain(|file| !file.ends_with("tests.rs") && !file.components().any(|c| c.as_os_str() == "tests"));
+    let mut said: BTreeMap<String, BTreeMap<PathBuf, BTreeSet<String>>> = BTreeMap::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        for (at, _) in text.match_indices(" (") {
+            let name = text[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default();
+            let Some((words, _)) = text[at + 2..].split_once(')').filter(|_| is_invariant(name)) else { continue };
+            let words: Vec<&str> = words.split(|c: char| c.is_whitespace() || c == '/' || c == '!').collect();
+            let words = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+            said.entry(name.to_owned()).or_default().entry(file.clone()).or_default().insert(words);
+        }
+    }
+    assert!(said.len() > 50, "the names are found: {}", said.len());
+    let apart = |files: &BTreeMap<PathBuf, BTreeSet<String>>| {
+        files.values().enumerate().any(|(i, a)| files.values().skip(i + 1).any(|b| a.is_disjoint(b)))
+    };
+    let wrong: Vec<_> = said.iter().filter(|(_, files)| apart(files)).collect();
+    assert!(wrong.is_empty(), "give one of each another number: {wrong:#?}");
+}

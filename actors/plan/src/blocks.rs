@@ -62,8 +62,9 @@ pub struct Param {
     pub shape: Vec<u64>,
     /// Where it lies in the block's space.
     pub interval: Interval,
-    /// It has two or more dimensions in the usual model definition, and decays unless a rule says otherwise.
-    pub decay: bool,
+    /// Whether it has two or more dimensions in the usual model definition: matrices decay unless a rule says otherwise, and
+    /// Adafactor factors their moments.
+    pub matrix: bool,
     /// Initial values.
     pub init: Init,
 }
@@ -73,7 +74,7 @@ impl Param {
     /// definition: some vectors are stored in several (`attn.q.bias [heads, d]`).
     #[must_use]
     pub fn matrix(&self) -> Option<(u64, u64)> {
-        let columns = self.shape.last().copied().filter(|_| self.decay)?;
+        let columns = self.shape.last().copied().filter(|_| self.matrix)?;
         Some((self.interval.len() / columns, columns))
     }
 }

@@ -142,8 +142,7 @@ mod tests {
         for preset in ["tiny", "bench-m", "llama-tiny", "llama-s"] {
             let spec = shoal_config::preset(preset, "/".as_ref()).expect("a preset");
             let table = ModelTable::of(&spec.model);
-            // Weights that decay are the matrices.
-            let layer = table.blocks[1].params.iter().filter(|p| p.decay).map(|p| p.interval.len()).sum::<u64>();
+            let layer = table.blocks[1].params.iter().filter(|p| p.matrix).map(|p| p.interval.len()).sum::<u64>();
             assert_eq!(matrices(&spec.model), layer, "{preset}");
         }
     }

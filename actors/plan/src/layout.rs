@@ -104,7 +104,7 @@ impl Plan {
     #[must_use]
     pub fn stage_of(&self, block: BlockId) -> StageIndex {
         let found = self.stages.iter().position(|s| s.blocks.contains(&block.0));
-        StageIndex(found.expect("PL-1 (every block has a stage)") as u16)
+        StageIndex(found.expect("PL-1 (stages)") as u16)
     }
 
     /// Number of data-parallel replicas.

@@ -85,7 +85,7 @@ pub fn of_plan(plan: &Plan, spec: &JobSpec, table: &ModelTable, threads: u32) ->
     let devices = devices(plan);
     let device_of = |stage: usize, replica: usize| {
         let found = devices.iter().position(|node| *node == plan.stages[stage].seats[replica]);
-        found.expect("PR-1 (every seat's node is a device)")
+        found.expect("PD-1 (every seat's node is a device)")
     };
     Form { spec, table, stages: &stages, lanes: &plan.lanes, shadows, threads }.predict(device_of, None)
 }

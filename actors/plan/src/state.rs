@@ -90,7 +90,7 @@ impl Factors {
                 let interval = Interval::new(at, at + len);
                 at = interval.end.next_multiple_of(CHUNK);
                 let name = format!("{}{part}", param.name);
-                params.push(Param { name, shape: vec![len], interval, decay: false, init: Init::Zeros });
+                params.push(Param { name, shape: vec![len], interval, matrix: false, init: Init::Zeros });
             }
         }
         starts.push(at);
@@ -126,7 +126,7 @@ impl ModelTable {
     }
 
     fn factors(&self, block: BlockId) -> &Factors {
-        self.state.factors.get(block.0 as usize).expect("ST-1 (factors are asked for where there are some)")
+        self.state.factors.get(block.0 as usize).expect("SF-1 (factors are asked for where there are some)")
     }
 
     /// Where the factors of a parameter of a block lie; `at` is its place in the table.

@@ -70,8 +70,8 @@ impl HolderState {
             done(Err(CopyError::Lost(format!("slot {} is not here", source.0))));
             return;
         };
-        let (still, cell) = (Arc::clone(&from.cell), Arc::clone(cell));
-        let snapshot = self.thread(from.role).run(move |_| still.snapshot());
+        let (source, cell) = (Arc::clone(&from.cell), Arc::clone(cell));
+        let snapshot = self.thread(from.role).run(move |_| source.snapshot());
         // The compute device alone reaches both tiers.
         let thread = match (role, from.role) {
             (Role::Shadow, Role::Shadow) => self.thread(Role::Shadow),

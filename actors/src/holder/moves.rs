@@ -15,7 +15,7 @@ use shoal_wire::data::{Header, Purpose, StateReason};
 
 use super::message::{CopyError, HolderMsg, LinkNews, Work, WorkDone};
 use super::outside::LinkError;
-use super::slot::Still;
+use super::slot::Snapshot;
 use super::state::HolderState;
 use crate::transport::{BulkSource, Payload};
 
@@ -177,8 +177,8 @@ impl HolderState {
         let header = self.header(generation, step, purpose, 0);
         let (outside, me) = (Arc::clone(&self.args.outside), self.me.clone());
         tokio::spawn(async move {
-            let still = match snapshot.await {
-                Ok(still) => still,
+            let snapshot = match snapshot.await {
+                Ok(snapshot) => snapshot,
                 Err(panic) => {
                     tracing::error!(%panic, "slot could not be read");
                     return;
@@ -186,10 +186,10 @@ impl HolderState {
             };
             let parts = stretches(&header.purpose, interval);
             let sends = to.into_iter().map(|peer| {
-                let (outside, me, header, still, parts) = (&outside, &me, &header, &still, &parts);
+                let (outside, me, header, snapshot, parts) = (&outside, &me, &header, &snapshot, &parts);
                 async move {
                     for (purpose, part) in parts {
-                        let payload = payload(still, *part, wanted);
+                        let payload = payload(snapshot, *part, wanted);
                         let header =
                             Header { purpose: purpose.clone(), elements: payload.elements(), ..header.clone() };
                         if !report(me, peer, generation, outside.send(peer, header, payload).await) {
@@ -288,12 +288,12 @@ fn stretches(purpose: &Purpose, whole: Interval) -> Vec<(Purpose, Interval)> {
 }
 
 /// A part of a slot as one transfer.
-fn payload(still: &Still, interval: Interval, wanted: Wanted) -> Payload {
+fn payload(snapshot: &Snapshot, interval: Interval, wanted: Wanted) -> Payload {
     let kinds = match wanted {
         Wanted::Weights => 1,
         Wanted::State => usize::MAX,
     };
-    let parts = still.of(interval).take(kinds).map(|(buffer, range)| {
+    let parts = snapshot.of(interval).take(kinds).map(|(buffer, range)| {
         let source: Arc<dyn BulkSource> = buffer.clone();
         Payload::ranges(source, vec![range])
     });

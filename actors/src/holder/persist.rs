@@ -10,7 +10,7 @@ use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{Persist, PersistMode};
 
 use super::message::{HolderMsg, Work, WorkDone};
-use super::slot::Still;
+use super::slot::Snapshot;
 use super::state::HolderState;
 use crate::transport::BulkSource;
 use crate::written::{KindData, PieceData};
@@ -24,8 +24,8 @@ impl HolderState {
                 let (cell, block, interval) = (Arc::clone(&slot.cell), slot.block, slot.interval);
                 let snapshot = self.thread(slot.role).run(move |_| cell.snapshot());
                 async move {
-                    let still = snapshot.await.map_err(|panic| panic.to_string())?;
-                    Ok(PieceData { block, interval, kinds: sources(&still) })
+                    let snapshot = snapshot.await.map_err(|panic| panic.to_string())?;
+                    Ok(PieceData { block, interval, kinds: sources(&snapshot) })
                 }
             })
             .collect();
@@ -75,7 +75,7 @@ async fn persisted(
     tokio::task::spawn_blocking(move || write(pieces)).await.map_err(|error| error.to_string())?
 }
 
-fn sources(still: &Still) -> Vec<KindData> {
+fn sources(snapshot: &Snapshot) -> Vec<KindData> {
     let source = |buffer: &Arc<Buffer>| -> Arc<dyn BulkSource> { buffer.clone() };
-    still.parts().map(|(kind, interval, buffer)| KindData { kind, interval, data: source(buffer) }).collect()
+    snapshot.parts().map(|(kind, interval, buffer)| KindData { kind, interval, data: source(buffer) }).collect()
 }

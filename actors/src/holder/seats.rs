@@ -320,9 +320,9 @@ impl HolderState {
         let fact = HolderEvent::WeightsArrived { generation, step, piece };
         self.args.devices.compute.submit(
             move |device| {
-                let still = cell.snapshot();
+                let snapshot = cell.snapshot();
                 for core in &cores {
-                    core.copy_weights(device, block, interval, still.weights().view());
+                    core.copy_weights(device, block, interval, snapshot.weights().view());
                 }
             },
             move |result| {

@@ -57,7 +57,7 @@ pub(super) struct SlotBody {
 
 /// A slot's elements as they were at one time, held still.
 #[derive(Clone, Debug)]
-pub(super) struct Still {
+pub(super) struct Snapshot {
     place: Place,
     kinds: Kinds,
 }
@@ -93,8 +93,8 @@ impl SlotCell {
     }
 
     /// The elements as they are now, held still.
-    pub(super) fn snapshot(&self) -> Still {
-        Still { place: self.place.clone(), kinds: self.lock().kinds.clone() }
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot { place: self.place.clone(), kinds: self.lock().kinds.clone() }
     }
 
     /// Writes initial values of some weights; what an optimizer remembers begins with zeros.
@@ -132,7 +132,12 @@ impl SlotCell {
     }
 
     /// Copies an interval's state from another slot.
-    pub(super) fn copy(&self, tools: (&Device, &Arena), interval: Interval, source: &Still) -> Result<(), ArenaError> {
+    pub(super) fn copy(
+        &self,
+        tools: (&Device, &Arena),
+        interval: Interval,
+        source: &Snapshot,
+    ) -> Result<(), ArenaError> {
         self.fill_in(tools, interval, |kind, _| {
             source.part(kind, interval).expect("SL-4 (the source has the interval)")
         })
@@ -165,7 +170,7 @@ impl SlotCell {
     }
 }
 
-impl Still {
+impl Snapshot {
     /// The weights of the whole slot.
     pub(super) fn weights(&self) -> &Arc<Buffer> {
         let (kind, weights) = &self.kinds[0];

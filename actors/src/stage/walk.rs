@@ -105,7 +105,7 @@ impl Walk {
     /// Tokens of a micro-batch: all but each window's last, or (targets) all but each one's first.
     pub(super) fn tokens(&self, batch: &MicroBatch, targets: bool) -> Vec<u32> {
         let Tokens::Here(windows) = &self.tokens else {
-            unreachable!("ST-1 (a stage loads before it computes with tokens)")
+            unreachable!("WK-1 (a stage loads before it computes with tokens)")
         };
         let all = &windows[batch.index.0 as usize];
         let window = all.len() / batch.samples.len();
@@ -193,7 +193,7 @@ impl Walk {
     }
 
     fn send(&mut self, m: ids::MicroBatch, to: Seat, flow: Flow) -> Next {
-        let buffer = self.made.remove(&m).expect("ST-2 (what is sent was made)");
+        let buffer = self.made.remove(&m).expect("WK-2 (what is sent was made)");
         Next::Send(to, self.cargo(m, flow), buffer)
     }
 

@@ -172,7 +172,7 @@ fn large(timing: &Timing, buffer: usize) -> TransportConfig {
 /// What both kinds of connection share: packets up to what UDP can carry are received.
 pub(super) fn endpoint_config() -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    config.max_udp_payload_size(65_507).expect("QU-1 (65507 is a valid UDP payload)");
+    config.max_udp_payload_size(65_507).expect("QC-1 (65507 is a valid UDP payload)");
     config
 }
 

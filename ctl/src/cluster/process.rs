@@ -45,7 +45,7 @@ impl Process {
     /// If the system does not list it.
     #[must_use]
     pub fn this() -> Self {
-        Self::of(std::process::id()).expect("PR-1 (a running process is listed in /proc)")
+        Self::of(std::process::id()).expect("CT-4 (a running process is listed in /proc)")
     }
 
     /// Whether it still lives; a process that only waits to be collected by its parent does not.

@@ -12,10 +12,10 @@ mod error;
 pub mod files;
 pub mod hf;
 pub mod init;
+mod kv_cache;
 pub mod llmc;
 #[cfg(test)]
 mod parity;
-mod past;
 mod rotary;
 mod rounding;
 pub mod sample;
@@ -32,7 +32,7 @@ mod testing;
 
 pub use block::Phase;
 pub use error::ModelError;
-pub use past::Past;
+pub use kv_cache::KvCache;
 pub use rounding::{Rounding, half};
 pub use stage::{BlockCalls, Input, StageModel};
 pub use sums::LaneSum;

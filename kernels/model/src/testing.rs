@@ -118,7 +118,7 @@ pub(crate) fn weights(spec: &JobSpec, table: &ModelTable) -> Values {
     let each = table.blocks.iter().map(|block| {
         let mut values = vec![0.0; block.len as usize];
         init::fill(table, spec, block.id, Interval::new(0, block.len), &mut values);
-        for param in block.params.iter().filter(|p| !p.decay) {
+        for param in block.params.iter().filter(|p| !p.matrix) {
             for at in param.interval.range() {
                 let [word, _] = philox(5, [u64::from(block.id.0), at as u64]);
                 values[at] += (word % 1000) as f32 / 5000.0 - 0.1;

@@ -42,7 +42,7 @@ const INNER: u64 = 4 * WIDTH;
 /// What is said to be there at once.
 const BAND: u64 = 64 << 20;
 
-/// A layer whose MLP is two tensors of 144 MiB, one of which is turned.
+/// A layer whose MLP is two tensors of 144 MiB, one of which is transposed.
 fn spec() -> JobSpec {
     let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
     let model = spec.model.as_gpt2_mut().expect("a GPT-2");

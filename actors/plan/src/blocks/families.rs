@@ -7,7 +7,7 @@ use crate::ids::BlockId;
 use crate::space::Interval;
 use crate::state::StateForm;
 
-/// Name, shape, whether it decays, initial values.
+/// Name, shape, whether it is a matrix, initial values.
 type Row<'a> = (&'a str, &'a [u64], bool, Init);
 
 pub(super) fn gpt2(spec: &Gpt2Spec) -> ModelTable {
@@ -87,10 +87,10 @@ fn table(kind: BlockKind, rows: &[Row<'_>]) -> BlockTable {
     let mut at = 0;
     let params = rows
         .iter()
-        .map(|&(name, shape, decay, init)| {
+        .map(|&(name, shape, matrix, init)| {
             let interval = Interval::new(at, at + shape.iter().product::<u64>());
             at = interval.end.next_multiple_of(CHUNK);
-            Param { name: name.to_owned(), shape: shape.to_vec(), interval, decay, init }
+            Param { name: name.to_owned(), shape: shape.to_vec(), interval, matrix, init }
         })
         .collect();
     BlockTable { id: BlockId(0), kind, params, len: at }

@@ -62,7 +62,7 @@ impl Chain {
 
     /// Adds the next record. A step is decided before another plan is made, so it was computed under the last one.
     pub(super) fn push(&mut self, entry: LedgerEntry, attempt: Generation) {
-        assert!(self.follows(&entry), "EN-2 (the ledger is a chain): {} after {}", entry.step, self.head().step);
+        assert!(self.follows(&entry), "EN-2 (chain): {} after {}", entry.step, self.head().step);
         (self.skipped, self.empty) = match entry.update {
             Update::Apply(_) => (0, 0),
             Update::Skip => (self.skipped + 1, self.empty + u64::from(entry.tokens == 0)),

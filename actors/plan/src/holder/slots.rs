@@ -65,7 +65,7 @@ impl Slot {
         self.use_ = match self.use_ {
             Use::Idle => Use::Read(1),
             Use::Read(n) => Use::Read(n + 1),
-            Use::Updating(step) => unreachable!("HD-4 (a slot is not read while it is updated): {step}"),
+            Use::Updating(step) => unreachable!("HD-4 (readers first): {step}"),
         };
     }
 

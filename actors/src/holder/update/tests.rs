@@ -11,7 +11,7 @@ use shoal_plan::ledger::{Head, Update, Version};
 use shoal_plan::protocol::{LossSum, Norm};
 use shoal_plan::space::{Interval, IntervalSet};
 
-use super::super::slot::Still;
+use super::super::slot::Snapshot;
 use super::*;
 
 /// Goes element by element.
@@ -95,8 +95,8 @@ impl Bench {
     }
 }
 
-fn bits(still: &Still) -> Vec<u32> {
-    let values = still.parts().flat_map(|(_, _, buffer)| buffer.host_visible().expect("on the host"));
+fn bits(snapshot: &Snapshot) -> Vec<u32> {
+    let values = snapshot.parts().flat_map(|(_, _, buffer)| buffer.host_visible().expect("on the host"));
     values.map(|x| x.to_bits()).collect()
 }
 

@@ -103,8 +103,8 @@ impl Layer {
         let mut statistics = scope.arena.alloc(kept, shape.statistics())?;
         let dropout = scope.dropout(self.block, DropoutSite::Attention);
         let out = (attended.view_mut(), statistics.view_mut());
-        match scope.past {
-            Some(past) => past.attend(device, self.block, out, qkv.view(), shape),
+        match scope.cache {
+            Some(cache) => cache.attend(device, self.block, out, qkv.view(), shape),
             None => device.attention(out.0, out.1, qkv.view(), shape, dropout.as_ref()),
         }
         let qkv = scope.keep(Arc::new(qkv))?;

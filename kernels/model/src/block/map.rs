@@ -24,7 +24,7 @@ impl Map {
     pub(super) fn of(table: &BlockTable, names: &[&str], layout: Layout) -> Self {
         let weight = joined(table, names, "weight").expect("BL-1 (a block has the parameters of its kind)");
         let last = table.param(&format!("{}.weight", names[0])).and_then(|param| param.shape.last().copied());
-        let last = last.expect("LA-2 (a weight has dimensions)") as usize;
+        let last = last.expect("LA-3 (a weight has dimensions)") as usize;
         let outputs = match layout {
             Layout::OutIn => weight.len() / last,
             Layout::InOut => last,

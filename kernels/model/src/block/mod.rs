@@ -17,7 +17,7 @@ use shoal_kernels::{Arena, ArenaError, Buffer, Device, Dropout, DropoutKey, Drop
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
 
-use crate::past::Past;
+use crate::kv_cache::KvCache;
 use crate::rounding::Rounding;
 use crate::weights::Weights;
 use norm::Norm;
@@ -86,7 +86,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) samples: &'a [u64],
     pub(crate) phase: Phase,
     /// Tokens of the one sample that came before these.
-    pub(crate) past: Option<&'a Past>,
+    pub(crate) cache: Option<&'a KvCache>,
 }
 
 impl<'a> Scope<'a> {
@@ -98,12 +98,12 @@ impl<'a> Scope<'a> {
         samples: &'a [u64],
         phase: Phase,
     ) -> Self {
-        Self { device, arena, weights, rotary, sizes, samples, phase, past: None }
+        Self { device, arena, weights, rotary, sizes, samples, phase, cache: None }
     }
 
     /// Position of the first token.
     pub(crate) fn first(&self) -> usize {
-        self.past.map_or(0, Past::len)
+        self.cache.map_or(0, KvCache::len)
     }
 
     /// Tokens of the micro-batch.

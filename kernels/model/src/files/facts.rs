@@ -48,7 +48,7 @@ impl Files {
         let Some(at) = values.iter().position(|value| !value.is_finite()) else { return Ok(()) };
         let element = Interval::new(interval.start + at as u64, interval.start + at as u64 + 1);
         let tensor = self.map.runs_in(block, element).first().map(|run| self.map.tensors[run.tensor].name.clone());
-        let tensor = tensor.expect("MP-1 (a gap is read as zeros)");
+        let tensor = tensor.expect("MP-1 (a permutation)");
         Err(FilesError::NotFinite { path: self.path().to_owned(), tensor, found: values[at] })
     }
 

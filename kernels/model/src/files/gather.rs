@@ -32,16 +32,16 @@ impl Files {
         assert_eq!(interval.len(), out.len() as u64, "FI-2 (one element of output each)");
         out.fill(0.0);
         let runs = self.map.runs_in(block, interval);
-        let mut turned: Vec<&Run> = Vec::new();
+        let mut transposed: Vec<&Run> = Vec::new();
         for run in runs {
             match run.order {
                 Order::Straight => self.straight(run, interval, out)?,
-                Order::Turned => turned.push(run),
+                Order::Transposed => transposed.push(run),
             }
         }
-        turned.sort_by_key(|run| run.tensor);
-        for runs in turned.chunk_by(|a, b| a.tensor == b.tensor) {
-            self.turned(runs, interval, out)?;
+        transposed.sort_by_key(|run| run.tensor);
+        for runs in transposed.chunk_by(|a, b| a.tensor == b.tensor) {
+            self.transposed(runs, interval, out)?;
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Files {
     }
 
     /// Rows of ours that are columns of one of their tensors: a band of their rows at a time, of each only the columns wanted.
-    fn turned(&self, runs: &[&Run], interval: Interval, out: &mut [f32]) -> Result<(), FilesError> {
+    fn transposed(&self, runs: &[&Run], interval: Interval, out: &mut [f32]) -> Result<(), FilesError> {
         let Some(first) = runs.first() else { return Ok(()) };
         let (place, tensor) = (self.place(first.tensor), &self.map.tensors[first.tensor]);
         let (height, width, size) = (first.columns, tensor.columns(), place.dtype.bytes());

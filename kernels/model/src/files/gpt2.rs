@@ -43,8 +43,8 @@ fn layer(block: &BlockTable, model: &ModelSpec, linears: Linears, map: &mut Map)
         Linears::OutIn => [outputs, inputs],
     };
     let (by_output, by_input) = match linears {
-        Linears::InOut => (Order::Turned, Order::Straight),
-        Linears::OutIn => (Order::Straight, Order::Turned),
+        Linears::InOut => (Order::Transposed, Order::Straight),
+        Linears::OutIn => (Order::Straight, Order::Transposed),
     };
     for part in ["ln_1.weight", "ln_1.bias"] {
         map.same(block, part, name(part));
@@ -66,8 +66,8 @@ fn layer(block: &BlockTable, model: &ModelSpec, linears: Linears, map: &mut Map)
     }
     let mut linear = |ours: &str, theirs: &str, inputs: u64, outputs: u64, order: Order| {
         let (rows, columns) = match (order, linears) {
-            (Order::Straight, Linears::InOut) | (Order::Turned, Linears::OutIn) => (inputs, outputs),
-            (Order::Turned, Linears::InOut) | (Order::Straight, Linears::OutIn) => (outputs, inputs),
+            (Order::Straight, Linears::InOut) | (Order::Transposed, Linears::OutIn) => (inputs, outputs),
+            (Order::Transposed, Linears::InOut) | (Order::Straight, Linears::OutIn) => (outputs, inputs),
         };
         let tensor = map.tensor(name(&format!("{theirs}.weight")), &shape(inputs, outputs));
         map.rows(block, &format!("{ours}.weight"), 0..rows, columns, (tensor, 0, order));

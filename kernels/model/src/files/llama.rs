@@ -48,13 +48,13 @@ fn layer(block: &BlockTable, model: &ModelSpec, map: &mut Map) {
             }
         }
     }
-    let mut turned = |ours: &str, theirs: &str, inputs: u64| {
+    let mut transposed = |ours: &str, theirs: &str, inputs: u64| {
         let tensor = map.tensor(name(&format!("{theirs}.weight")), &[width, inputs]);
-        map.rows(block, &format!("{ours}.weight"), 0..inputs, width, (tensor, 0, Order::Turned));
+        map.rows(block, &format!("{ours}.weight"), 0..inputs, width, (tensor, 0, Order::Transposed));
         bias(block, ours, theirs, &name, map);
     };
-    turned("attn.proj", "self_attn.o_proj", queries);
-    turned("mlp.down", "mlp.down_proj", inner);
+    transposed("attn.proj", "self_attn.o_proj", queries);
+    transposed("mlp.down", "mlp.down_proj", inner);
     for (ours, theirs) in [("mlp.gate", "mlp.gate_proj"), ("mlp.up", "mlp.up_proj")] {
         map.same(block, &format!("{ours}.weight"), name(&format!("{theirs}.weight")));
         bias(block, ours, theirs, &name, map);

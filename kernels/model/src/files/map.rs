@@ -51,7 +51,7 @@ pub(crate) enum Order {
     /// As rows.
     Straight,
     /// As columns.
-    Turned,
+    Transposed,
 }
 
 impl Tensor {
@@ -122,7 +122,7 @@ impl Map {
                 assert_eq!(at, param.interval.end, "MP-1: {} {}", block.id, param.name);
             }
         }
-        assert_eq!(runs.next(), None, "MP-1 (no run is left over)");
+        assert_eq!(runs.next(), None, "MP-1 (a permutation)");
         self
     }
 

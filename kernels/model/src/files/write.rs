@@ -1,6 +1,6 @@
 //! Their tensors put together from ours, as a stream.
 //!
-//! WR-1 (bounded): of a tensor whose columns are rows of ours, at most [`BAND`] values are there at once: a band of its rows, put
+//! FI-3 (bounded): of a tensor whose columns are rows of ours, at most [`BAND`] values are there at once: a band of its rows, put
 //! together from a stripe of every row of ours. Our rows are read anew for every band.
 
 use std::io::{self, Write};
@@ -25,8 +25,8 @@ pub(crate) fn tensor(map: &Map, tensor: usize, dtype: Dtype, read: Read<'_>, out
     let mut runs: Vec<&Run> = map.runs_of(tensor).collect();
     runs.sort_by_key(|run| run.at);
     let elements = map.tensors[tensor].elements();
-    if runs.iter().any(|run| run.order == Order::Turned) {
-        return turned(&runs, (elements, map.tensors[tensor].columns()), dtype, read, out);
+    if runs.iter().any(|run| run.order == Order::Transposed) {
+        return transposed(&runs, (elements, map.tensors[tensor].columns()), dtype, read, out);
     }
     let mut at = 0;
     for run in runs {
@@ -38,7 +38,7 @@ pub(crate) fn tensor(map: &Map, tensor: usize, dtype: Dtype, read: Read<'_>, out
 }
 
 /// A tensor of so many elements and columns of which every column is a row of ours.
-fn turned(
+fn transposed(
     runs: &[&Run],
     (elements, width): (u64, u64),
     dtype: Dtype,

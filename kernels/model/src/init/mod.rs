@@ -38,7 +38,7 @@ impl<'j> Initial<'j> {
         Ok(match files {
             None => Self::Seed(&job.spec),
             Some(files) => {
-                Self::Files(files, job.weights.as_ref().expect("IN-3 (facts about files come before a job begins)"))
+                Self::Files(files, job.weights.as_ref().expect("DW-3 (facts about files come before a job begins)"))
             }
         })
     }
@@ -70,9 +70,9 @@ impl<'j> Initial<'j> {
 /// # Panics
 /// If `out` is not as long as the interval, or the interval ends outside the block.
 pub fn fill(table: &ModelTable, spec: &JobSpec, block: BlockId, interval: Interval, out: &mut [f32]) {
-    assert_eq!(interval.len(), out.len() as u64, "IN-1 (one element of output each)");
+    assert_eq!(interval.len(), out.len() as u64, "DW-1 (one element of output each)");
     let block_table = table.block(block);
-    assert!(interval.end <= block_table.len, "IN-2 (inside the block): {interval} of {}", block_table.len);
+    assert!(interval.end <= block_table.len, "DW-2 (inside the block): {interval} of {}", block_table.len);
     out.fill(0.0);
     for param in &block_table.params {
         let Some(part) = param.interval.intersection(interval) else { continue };

@@ -10,7 +10,7 @@ use super::flow::checked;
 use super::{Block, StageModel};
 use crate::ModelError;
 use crate::block::{Phase, Scope, Sizes};
-use crate::past::Past;
+use crate::kv_cache::KvCache;
 
 impl StageModel {
     /// Room to remember `positions` tokens of a sequence, at most the context.
@@ -20,39 +20,39 @@ impl StageModel {
     ///
     /// # Panics
     /// If it is more than the context.
-    pub fn past(&self, positions: usize) -> Result<Past, ModelError> {
+    pub fn kv_cache(&self, positions: usize) -> Result<KvCache, ModelError> {
         let Sizes { context, heads, kv_heads, head_size, .. } = self.sizes;
         assert!(positions <= context, "DE-3 (a sequence is no longer than the context): {positions} of {context}");
         let cached = Attention { samples: 1, positions, heads, kv_heads, size: head_size }.cached();
         let block = BlockId(0);
-        Past::new(&self.arena, layers(&self.table), positions, cached)
+        KvCache::new(&self.arena, layers(&self.table), positions, cached)
             .map_err(|source| ModelError::Forward { block, source })
     }
 
-    /// Reads tokens behind those of `past`; the logits `[vocab]` of what follows the last one. They have the bits of that
+    /// Reads tokens behind those of `cache`; the logits `[vocab]` of what follows the last one. They have the bits of that
     /// token's row in a pass over the whole sequence.
     ///
     /// # Errors
-    /// If memory runs out, or a token is outside the vocabulary. `past` has the tokens before it then.
+    /// If memory runs out, or a token is outside the vocabulary. `cache` has the tokens before it then.
     ///
     /// # Panics
-    /// If this is not the whole model, there is no token, or `past` has no room for them.
-    pub fn read_on(&self, device: &Device, past: &mut Past, tokens: &[u32]) -> Result<Buffer, ModelError> {
+    /// If this is not the whole model, there is no token, or `cache` has no room for them.
+    pub fn read_on(&self, device: &Device, cache: &mut KvCache, tokens: &[u32]) -> Result<Buffer, ModelError> {
         assert!(
-            !tokens.is_empty() && past.len() + tokens.len() <= past.capacity(),
-            "DE-1 (the past has room): {} and {} of {}",
-            past.len(),
+            !tokens.is_empty() && cache.len() + tokens.len() <= cache.capacity(),
+            "DE-1 (the cache has room): {} and {} of {}",
+            cache.len(),
             tokens.len(),
-            past.capacity()
+            cache.capacity()
         );
         // The beginning is read at once; after that a token has its own row.
-        let run = if past.is_empty() { tokens.len() } else { 1 };
+        let run = if cache.is_empty() { tokens.len() } else { 1 };
         let mut last = None;
         for tokens in tokens.chunks(run) {
-            last = Some(self.read_run(device, past, tokens)?);
-            past.length += tokens.len();
+            last = Some(self.read_run(device, cache, tokens)?);
+            cache.length += tokens.len();
         }
-        let row = last.expect("DE-1 (there is a token)");
+        let row = last.expect("DE-4 (there is a token)");
         let Some(Block::Head(head)) = self.blocks.last() else { panic!("DE-2 (the whole model)") };
         let sizes = self.sizes.of_tokens(1);
         let scope = self.one(device, &sizes, None);
@@ -60,9 +60,9 @@ impl StageModel {
     }
 
     /// The last row `[width]` before the head.
-    fn read_run(&self, device: &Device, past: &Past, tokens: &[u32]) -> Result<Buffer, ModelError> {
+    fn read_run(&self, device: &Device, cache: &KvCache, tokens: &[u32]) -> Result<Buffer, ModelError> {
         let sizes = self.sizes.of_tokens(tokens.len());
-        let scope = self.one(device, &sizes, Some(past));
+        let scope = self.one(device, &sizes, Some(cache));
         let tokens = checked(tokens, &scope)?;
         let (mut x, mut last) = (None, None);
         for (block, calls) in self.blocks.iter().zip(&self.calls) {
@@ -92,9 +92,9 @@ impl StageModel {
     }
 
     /// For one sample.
-    fn one<'a>(&'a self, device: &'a Device, sizes: &'a Sizes, past: Option<&'a Past>) -> Scope<'a> {
+    fn one<'a>(&'a self, device: &'a Device, sizes: &'a Sizes, cache: Option<&'a KvCache>) -> Scope<'a> {
         let (arena, weights, rotary) = (&self.arena, &self.weights, self.rotary.as_ref());
-        Scope { past, ..Scope::of((device, arena), (weights, rotary), sizes, &[0], Phase::Evaluate) }
+        Scope { cache, ..Scope::of((device, arena), (weights, rotary), sizes, &[0], Phase::Evaluate) }
     }
 }
 

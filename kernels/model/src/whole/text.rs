@@ -7,14 +7,14 @@ use shoal_plan::space::Interval;
 
 use super::{Room, Whole, WholeError};
 use crate::sample::Sampling;
-use crate::{ModelError, Past};
+use crate::{KvCache, ModelError};
 
 /// A whole model that reads and goes on.
 ///
 /// TX-1 (as long as was said): no prompt, and no text behind it, is longer than the writer was made for.
 pub struct Writer {
     whole: Whole,
-    past: Past,
+    cache: KvCache,
     /// Tokens of the longest prompt.
     prompt: u64,
     /// Tokens that follow at most.
@@ -80,8 +80,8 @@ impl Writer {
         }
         let purpose = Purpose::Text { prompt, more };
         let whole = Whole::new(spec, purpose, room)?;
-        let past = whole.model.past(purpose.remembered(spec) as usize).map_err(TextError::Model)?;
-        Ok(Self { whole, past, prompt, more })
+        let cache = whole.model.kv_cache(purpose.remembered(spec) as usize).map_err(TextError::Model)?;
+        Ok(Self { whole, cache, prompt, more })
     }
 
     /// Overwrites weights.
@@ -115,18 +115,18 @@ impl Writer {
         let found = prompt.len() as u64;
         assert!(found > 0 && found <= self.prompt, "TX-1 (as long as was said): {found} of {}", self.prompt);
         let context = self.whole.spec.model.context() as usize;
-        self.past.clear();
+        self.cache.clear();
         // Not all of a long text is ever read again.
         let mut text = prompt.to_vec();
         let mut unread = prompt.len();
         for made in 0..self.more {
-            if self.past.len() + unread > context {
-                self.past.clear();
+            if self.cache.len() + unread > context {
+                self.cache.clear();
                 unread = (context / 2).max(1).min(text.len());
             }
             let tokens = &text[text.len() - unread..];
-            let (Whole { device, model, .. }, past) = (&self.whole, &mut self.past);
-            let logits = device.enter(|| model.read_on(device, past, tokens)).map_err(TextError::Model)?;
+            let (Whole { device, model, .. }, cache) = (&self.whole, &mut self.cache);
+            let logits = device.enter(|| model.read_on(device, cache, tokens)).map_err(TextError::Model)?;
             let logits = logits.host_visible().expect("SW-1 (a processor's memory is the host's)");
             // What is not a number is never chosen.
             let known = |(logit, has): (&f32, &bool)| if *has { *logit } else { f32::NAN };

@@ -59,15 +59,15 @@ fn token_by_token_is_what_full_passes_say() {
     for spec in [gpt2, grouped, rounded].into_iter().chain(in_halves) {
         let (device, arena) = device(2);
         let mut model = whole(&spec, &device, &arena);
-        let mut past = model.past(CONTEXT).expect("room");
+        let mut cache = model.kv_cache(CONTEXT).expect("room");
         for prompt in [1, 5, CONTEXT - 1] {
-            past.clear();
+            cache.clear();
             let mut tokens: Vec<u32> = (0..prompt as u32).map(|i| (i * i + 7) % 65).collect();
             let mut unread = 0;
             while tokens.len() < CONTEXT {
-                let logits = model.read_on(&device, &mut past, &tokens[unread..]).expect("room");
+                let logits = model.read_on(&device, &mut cache, &tokens[unread..]).expect("room");
                 unread = tokens.len();
-                assert_eq!(past.len(), unread);
+                assert_eq!(cache.len(), unread);
                 let logits = logits.host_visible().expect("a processor");
                 let full = by_a_full_pass(&mut model, &device, &tokens);
                 assert_eq!(bits(logits), bits(&full), "{:?} after {}", spec.model, tokens.len());
@@ -76,12 +76,12 @@ fn token_by_token_is_what_full_passes_say() {
         }
         // Several tokens behind others are read one by one.
         let tokens: Vec<u32> = (0..9).map(|i| (i * 11) % 65).collect();
-        past.clear();
-        model.read_on(&device, &mut past, &tokens[..4]).expect("room");
-        let logits = model.read_on(&device, &mut past, &tokens[4..]).expect("room");
+        cache.clear();
+        model.read_on(&device, &mut cache, &tokens[..4]).expect("room");
+        let logits = model.read_on(&device, &mut cache, &tokens[4..]).expect("room");
         let full = by_a_full_pass(&mut model, &device, &tokens);
         assert_eq!(bits(logits.host_visible().expect("a processor")), bits(&full));
-        let outside = model.read_on(&device, &mut past, &[65]);
-        assert!(matches!(outside, Err(ModelError::Token { token: 65, .. })) && past.len() == 9);
+        let outside = model.read_on(&device, &mut cache, &[65]);
+        assert!(matches!(outside, Err(ModelError::Token { token: 65, .. })) && cache.len() == 9);
     }
 }

@@ -9,14 +9,14 @@ use shoal_plan::ids::BlockId;
 
 /// What a whole model keeps of one sequence.
 #[derive(Debug)]
-pub struct Past {
+pub struct KvCache {
     /// One a layer, `[positions, cached]`.
     layers: Vec<RefCell<Buffer>>,
     positions: usize,
     pub(crate) length: usize,
 }
 
-impl Past {
+impl KvCache {
     /// Room for `positions` tokens of a model with so many layers.
     pub(crate) fn new(arena: &Arena, layers: usize, positions: usize, cached: usize) -> Result<Self, ArenaError> {
         let layer = || arena.alloc_zeroed(Tag::Activation, positions * cached).map(RefCell::new);
