@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::output::units::printable;
 use crate::output::{Format, json};
 
 /// Exit code of what was typed or configured wrong.
@@ -113,7 +114,7 @@ fn word(code: u8) -> &'static str {
 #[must_use]
 pub fn error_text(message: &str, code: u8, format: Format) -> String {
     match format {
-        Format::Human => format!("shoalctl: {message}"),
+        Format::Human => printable(&format!("shoalctl: {message}")),
         Format::Json => json::line(&ErrorLine { error: word(code), message, exit_code: code }),
     }
 }

@@ -111,6 +111,8 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         job: id.to_string(),
         name: job.spec.name.clone(),
         optimizer: job.spec.train.optimizer.name().to_owned(),
+        precision: job.spec.train.numerics.precision.dtype().word().to_owned(),
+        wire: job.spec.train.numerics.wire.dtype().word().to_owned(),
         state: api::JobState::Queued,
         step: 0,
         steps: job.spec.train.steps,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use shoal_data::manifest::ManifestError;
 use shoal_data::tokenizer::TokenizerError;
-use shoal_plan::job::{DataFacts, TokenizerFacts};
+use shoal_plan::job::{DataFacts, TokenizerFacts, TokenizerKind};
 
 /// What was asked, what was found, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -101,8 +101,9 @@ pub enum DataError {
     },
     /// Another tokenizer than the job names.
     #[error(
-        "[data] tokenizer is {} ({}), and {path} was made with {} ({}); name that one, or leave the key out",
-        asked.kind, asked.digest, found.kind, found.digest
+        "[data] tokenizer is {} ({}), and {path} was made with {} ({}); name that one, or leave the key out{}",
+        asked.kind, asked.digest, found.kind, found.digest,
+        if found.kind == TokenizerKind::Bytes { "; `shoalctl data prepare` makes shards of text with another" } else { "" }
     )]
     OtherTokenizer {
         /// As asked.

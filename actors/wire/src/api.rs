@@ -88,6 +88,10 @@ pub struct JobStatus {
     pub name: String,
     /// Its optimizer, as in a job file.
     pub optimizer: String,
+    /// What it computes with, as in a job file.
+    pub precision: String,
+    /// What it sends, as in a job file.
+    pub wire: String,
     /// Where it stands.
     pub state: JobState,
     /// Committed steps.

@@ -23,6 +23,8 @@ use crate::output::units::count;
 pub(super) struct Drawn {
     job: String,
     parameters: u64,
+    precision: &'static str,
+    wire: &'static str,
     /// Why this layout.
     reason: String,
     /// What the job asked for and this does not give.
@@ -59,6 +61,8 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
     Ok(Drawn {
         job: job.spec.name.clone(),
         parameters: table.parameters(),
+        precision: job.spec.train.numerics.precision.dtype().word(),
+        wire: job.spec.train.numerics.wire.dtype().word(),
         reason: planned.reason,
         warning: planned.plan.shortfall(job.spec.elastic.redundancy, members.len()),
         summary: draw::summary(&planned.plan, &job, &table, members),
@@ -69,7 +73,9 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
 impl Show for Drawn {
     fn show(&self) -> String {
         let warning = self.warning.as_ref().map_or_else(String::new, |warning| format!("\nwarning: {warning}"));
-        format!("{}: {} parameters\n{}{warning}\n\n{}", self.job, count(self.parameters), self.reason, self.text)
+        let Self { precision, wire, .. } = self;
+        let head = format!("{}: {} parameters, {precision}, {wire} on the wire", self.job, count(self.parameters));
+        format!("{head}\n{}{warning}\n\n{}", self.reason, self.text)
     }
 }
 

@@ -88,6 +88,8 @@ mod tests {
             job: "j1".into(),
             name: "x".into(),
             optimizer: "adamw".to_owned(),
+            precision: "fp32".to_owned(),
+            wire: "fp32".to_owned(),
             state,
             step,
             steps: 10,

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use shoal_wire::api::{EventLine, JobStatus, NodeInfo, StateDigest, SubmitAnswer};
 
-use super::units::{bytes, count, loss, loss_at, rate, short};
+use super::units::{bytes, count, loss, loss_at, printable, rate, short};
 
 mod report;
 
@@ -23,7 +23,7 @@ pub fn table<const N: usize>(
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.map(|cell| printable(&cell)));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -40,7 +40,7 @@ pub fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     for (name, value) in rows {
-        table.add_row([name.to_owned(), value]);
+        table.add_row([name.to_owned(), printable(&value)]);
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -116,6 +116,7 @@ impl Show for JobStatus {
             ("state", word(&self.state)),
             ("step", format!("{} of {}", count(self.step), count(self.steps))),
             ("optimizer", self.optimizer.clone()),
+            ("precision", format!("{}, {} on the wire", self.precision, self.wire)),
             ("loss", loss_at(self.loss, self.loss_step, self.step)),
             ("validation loss", loss(self.val_loss)),
             ("speed", rate(self.tokens_per_second)),
@@ -139,7 +140,12 @@ impl Show for EventLine {
     fn show(&self) -> String {
         format!(
             "{}  {:>5}  gen {:<6} step {:<6} {:<16} {}",
-            self.time, self.number, self.generation, self.step, self.kind, self.reason
+            self.time,
+            self.number,
+            self.generation,
+            self.step,
+            self.kind,
+            printable(&self.reason)
         )
     }
 }

@@ -49,9 +49,27 @@ pub fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
+/// Text for a terminal: what a name from a file or a network could do to it is shown, not done.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if c.is_control() && c != '\n' {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+        out
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(printable("a\u{1b}[31m b\u{9b}\r\nü"), "a\\u{1b}[31m b\\u{9b}\\r\nü");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -22,6 +22,8 @@ pub(crate) fn status() -> JobStatus {
         job: "j1".into(),
         name: "demo".into(),
         optimizer: "adamw".to_owned(),
+        precision: "fp32".to_owned(),
+        wire: "bf16".to_owned(),
         state: JobState::Training,
         step: 1200,
         steps: 2000,
