@@ -91,7 +91,7 @@ impl Corpus {
     /// There is nothing.
     pub fn check_evaluation(&self, evaluate: Option<&EvalSpec>) -> Result<(), DataError> {
         match evaluate {
-            Some(EvalSpec { every, .. }) if self.validation.len() == 0 => Err(DataError::NoValidation {
+            Some(EvalSpec { every, .. }) if self.validation.is_empty() => Err(DataError::NoValidation {
                 path: self.data.path.clone(),
                 every: *every,
                 prepared: self.data.validation == Validation::Prepared,

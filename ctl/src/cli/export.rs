@@ -50,7 +50,7 @@ pub enum ModelForm {
 /// Words for element types.
 fn dtype() -> impl TypedValueParser<Value = Dtype> {
     let words = Dtype::ALL.map(Dtype::word);
-    PossibleValuesParser::new(words).map(|word| Dtype::called(&word).expect("CT-3 (a possible word is a type's)"))
+    PossibleValuesParser::new(words).map(|word| Dtype::called(&word).expect("CT-5 (a possible word is a type's)"))
 }
 
 /// Where an export goes, and with it in which form.
