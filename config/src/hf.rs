@@ -113,7 +113,6 @@ impl Config<'_> {
             ("scale_attn_by_inverse_layer_idx", false),
             ("reorder_and_upcast_attn", false),
             ("add_cross_attention", false),
-            ("tie_word_embeddings", true),
         ] {
             self.only(key, value)?;
         }
@@ -138,6 +137,8 @@ impl Config<'_> {
             dropout,
             layer_norm_epsilon: self.real("layer_norm_epsilon", 1e-5)?,
             init_range: self.real("initializer_range", 0.02)?,
+            bias: true,
+            tied_head: self.switch("tie_word_embeddings", true)?,
         }))
     }
 
@@ -150,6 +151,15 @@ impl Config<'_> {
     fn real(&self, key: &str, default: f64) -> Result<f32, HfError> {
         let found = self.keys.get(key).map_or(Some(default), Value::as_f64);
         found.map(|x| x as f32).ok_or_else(|| self.wrong(key, "a number is needed"))
+    }
+
+    /// A switch, and where it is if it is not given.
+    fn switch(&self, key: &str, default: bool) -> Result<bool, HfError> {
+        match self.keys.get(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(Value::Bool(found)) => Ok(*found),
+            Some(_) => Err(self.wrong(key, "true or false is needed")),
+        }
     }
 
     /// A switch that has to be where it is without it.

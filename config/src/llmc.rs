@@ -158,6 +158,8 @@ impl Header {
             dropout: 0.0,
             layer_norm_epsilon: 1e-5,
             init_range: 0.02,
+            bias: true,
+            tied_head: true,
         })
     }
 }

@@ -70,7 +70,7 @@ section! {
         kv_heads: u64, head_size: u64, inner: u64, norm_epsilon: f64,
         rope_theta: f64, rope_scaling: String, rope_factor: f64, rope_low_frequency_factor: f64,
         rope_high_frequency_factor: f64, rope_original_context: u64,
-        tied_head: bool, attention_bias: bool, mlp_bias: bool,
+        tied_head: bool, bias: bool, attention_bias: bool, mlp_bias: bool, attention_dropout: f64,
     }
 }
 

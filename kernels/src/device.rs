@@ -139,7 +139,7 @@ impl Device {
                 y.into_host(),
                 stats.into_host(),
                 x.host(),
-                (params.gamma.host(), params.beta.host()),
+                (params.gamma.host(), params.beta.map(View::host)),
                 params.epsilon,
             ),
         }
@@ -150,7 +150,7 @@ impl Device {
     pub fn layer_norm_backward(
         &self,
         dx: (ViewMut<'_>, Write),
-        (dgamma, dbeta, write): (ViewMut<'_>, ViewMut<'_>, Write),
+        (dgamma, dbeta, write): (ViewMut<'_>, Option<ViewMut<'_>>, Write),
         dy: View<'_>,
         (x, stats): (View<'_>, View<'_>),
         gamma: View<'_>,
@@ -158,7 +158,7 @@ impl Device {
         match self {
             Self::Cpu(cpu) => cpu.layer_norm_backward(
                 (dx.0.into_host(), dx.1),
-                (dgamma.into_host(), dbeta.into_host(), write),
+                (dgamma.into_host(), dbeta.map(ViewMut::into_host), write),
                 dy.host(),
                 (x.host(), stats.host()),
                 gamma.host(),

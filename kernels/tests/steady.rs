@@ -62,7 +62,7 @@ impl Bench {
         let [gamma, mut dgamma, mut dbeta] = [WIDTH; 3].map(|len| self.buffer(len));
         let [mut wte, mut wpe] = [50 * WIDTH, ROWS / 2 * WIDTH].map(|len| self.buffer(len));
         d.embedding(x.view_mut(), &tokens, (wte.view(), Some(wpe.view())), ROWS / 2, Some(&dropout));
-        let params = NormParams { gamma: gamma.view(), beta: gamma.view(), epsilon: 1e-5 };
+        let params = NormParams { gamma: gamma.view(), beta: Some(gamma.view()), epsilon: 1e-5 };
         d.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
         d.gelu(y.view_mut(), x.view());
         let mut slope = self.buffer(ROWS * WIDTH);
@@ -71,7 +71,7 @@ impl Bench {
         d.add_residual(y.view_mut(), x.view(), Some(&dropout));
         d.cross_entropy(y.view_mut(), &tokens, 1.0);
         d.bias_gradient(dbeta.view_mut(), y.view(), Write::Overwrite);
-        let parameters = (dgamma.view_mut(), dbeta.view_mut(), Write::Add);
+        let parameters = (dgamma.view_mut(), Some(dbeta.view_mut()), Write::Add);
         let dy = self.buffer(ROWS * WIDTH);
         let saved = (x.view(), stats.view());
         d.layer_norm_backward((y.view_mut(), Write::Add), parameters, dy.view(), saved, gamma.view());

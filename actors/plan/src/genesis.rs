@@ -82,9 +82,24 @@ impl Layout {
     fn model(&mut self, model: &ModelSpec) {
         match model {
             ModelSpec::Gpt2(model) => {
-                let Gpt2Spec { layers, heads, width, context, vocab, dropout, layer_norm_epsilon, init_range: _ } =
-                    model;
-                self.tag(0);
+                let usual = model.is_usual();
+                let Gpt2Spec {
+                    layers,
+                    heads,
+                    width,
+                    context,
+                    vocab,
+                    dropout,
+                    layer_norm_epsilon,
+                    init_range: _,
+                    bias,
+                    tied_head,
+                } = model;
+                if usual {
+                    self.tag(0);
+                } else {
+                    self.tag(2).tag(u8::from(*bias)).tag(u8::from(*tied_head));
+                }
                 for size in [layers, heads, width, context, vocab] {
                     self.u32(*size);
                 }
@@ -106,8 +121,13 @@ impl Layout {
                     tied_head,
                     attention_bias,
                     mlp_bias,
+                    attention_dropout,
                 } = model;
-                self.tag(1);
+                if *attention_dropout == 0.0 {
+                    self.tag(1);
+                } else {
+                    self.tag(3).f32(*attention_dropout);
+                }
                 for size in [layers, heads, kv_heads, head_size, width, inner, context, vocab] {
                     self.u32(*size);
                 }

@@ -20,6 +20,8 @@ fn model(context: u32, vocab: u32) -> ModelSpec {
         dropout: 0.0,
         layer_norm_epsilon: 1e-5,
         init_range: 0.02,
+        bias: true,
+        tied_head: true,
     })
 }
 

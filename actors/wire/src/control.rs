@@ -13,7 +13,7 @@ use shoal_plan::space::{Interval, Kind};
 use crate::api::NodeReport;
 
 /// Version of everything in this module; both ends must have the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// First message on a connection, both ways; a mismatch closes it with a reason that names both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

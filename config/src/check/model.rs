@@ -38,6 +38,7 @@ fn llama(model: &LlamaSpec) -> Result<(), SpecError> {
     within("model.inner", model.inner, limits::INNER)?;
     multiple("model.inner", model.inner)?;
     positive("model.norm_epsilon", model.norm_epsilon)?;
+    below_one("model.attention_dropout", model.attention_dropout)?;
     factor("model.rope_theta", model.rope.theta)?;
     match model.rope.scaling {
         RopeScaling::None => Ok(()),

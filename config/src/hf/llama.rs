@@ -11,9 +11,6 @@ const ROPE: [&str; 2] = ["rope_parameters", "rope_scaling"];
 impl Config<'_> {
     pub(super) fn llama(&self) -> Result<ModelSpec, HfError> {
         self.one_of("hidden_act", &["silu", "swish"])?;
-        if self.real("attention_dropout", 0.0)? != 0.0 {
-            return Err(self.wrong("attention_dropout", "0 is computed"));
-        }
         let (heads, width) = (self.size("num_attention_heads")?, self.size("hidden_size")?);
         Ok(ModelSpec::Llama(LlamaSpec {
             layers: self.size("num_hidden_layers")?,
@@ -27,9 +24,10 @@ impl Config<'_> {
             norm_epsilon: self.real("rms_norm_eps", 1e-6)?,
             init_range: self.real("initializer_range", 0.02)?,
             rope: self.rope()?,
-            tied_head: self.switch("tie_word_embeddings")?,
-            attention_bias: self.switch("attention_bias")?,
-            mlp_bias: self.switch("mlp_bias")?,
+            tied_head: self.switch("tie_word_embeddings", false)?,
+            attention_bias: self.switch("attention_bias", false)?,
+            mlp_bias: self.switch("mlp_bias", false)?,
+            attention_dropout: self.real("attention_dropout", 0.0)?,
         }))
     }
 
@@ -74,15 +72,6 @@ impl Config<'_> {
         match self.keys.get(key) {
             None | Some(Value::Null) => Ok(default),
             Some(_) => self.size(key),
-        }
-    }
-
-    /// A switch that is off if it is not given.
-    fn switch(&self, key: &str) -> Result<bool, HfError> {
-        match self.keys.get(key) {
-            None | Some(Value::Null) => Ok(false),
-            Some(Value::Bool(found)) => Ok(*found),
-            Some(_) => Err(self.wrong(key, "true or false is needed")),
         }
     }
 }

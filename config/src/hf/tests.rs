@@ -24,6 +24,12 @@ fn the_sizes_of_gpt2() {
     let sizes = (model.layers(), model.heads(), model.width(), model.context(), model.vocab());
     assert_eq!(sizes, (12, 12, 768, 1024, 50_257));
     assert_eq!((model.dropout(), model.norm_epsilon()), (0.1, 1e-5));
+    assert!(model.as_gpt2().is_some_and(Gpt2Spec::is_usual));
+    let mut own = gpt2();
+    own["tie_word_embeddings"] = json!(false);
+    let own = read(&own).expect("a GPT-2 with a head of its own");
+    assert!(own.as_gpt2().is_some_and(|model| model.bias && !model.tied_head) && !own.is_of_llmc());
+    assert_eq!(own.can_begin_with(&model).expect_err("two tables"), "its tied_head is true, and the job's false");
 }
 
 #[test]
@@ -33,7 +39,7 @@ fn what_is_not_computed_is_refused_by_name() {
         ("activation_function", json!("relu"), "activation_function is \"relu\"; gelu_new or gelu_pytorch_tanh"),
         ("n_inner", json!(1000), "n_inner is 1000"),
         ("scale_attn_by_inverse_layer_idx", json!(true), "scale_attn_by_inverse_layer_idx is true; false is computed"),
-        ("tie_word_embeddings", json!(false), "tie_word_embeddings is false; true is computed"),
+        ("tie_word_embeddings", json!(1), "tie_word_embeddings is 1; true or false is needed"),
         ("attn_pdrop", json!(0.2), "attn_pdrop is 0.2; one probability"),
         ("n_layer", json!(-1), "n_layer is -1; a whole number above 0"),
         ("n_head", Value::Null, "n_head is null"),
@@ -97,7 +103,7 @@ fn a_llama_as_early_and_late_releases_say_it() {
 fn of_a_llama_too_what_is_not_computed_is_refused_by_name() {
     for (key, value, says) in [
         ("hidden_act", json!("gelu"), "hidden_act is \"gelu\"; silu or swish is computed"),
-        ("attention_dropout", json!(0.1), "attention_dropout is 0.1; 0 is computed"),
+        ("attention_dropout", json!("some"), "attention_dropout is \"some\"; a number is needed"),
         ("rope_scaling", json!({"type": "yarn", "factor": 2.0}), "rope_type default, linear or llama3 is computed"),
         ("rope_scaling", json!({"type": "linear"}), "a number factor is needed in it"),
         ("rope_scaling", json!(3), "rope_scaling is 3; an object is needed"),

@@ -42,9 +42,9 @@ fn gpt2(raw: &RawModel<'_>) -> Result<Gpt2Spec, ConfigError> {
     foreign(&raw.rope_low_frequency_factor, ONLY_LLAMA)?;
     foreign(&raw.rope_high_frequency_factor, ONLY_LLAMA)?;
     foreign(&raw.rope_original_context, ONLY_LLAMA)?;
-    foreign(&raw.tied_head, ONLY_LLAMA)?;
-    foreign(&raw.attention_bias, ONLY_LLAMA)?;
-    foreign(&raw.mlp_bias, ONLY_LLAMA)?;
+    foreign(&raw.attention_bias, "left out, because kind = \"gpt2\" has one key, bias, for all of them")?;
+    foreign(&raw.mlp_bias, "left out, because kind = \"gpt2\" has one key, bias, for all of them")?;
+    foreign(&raw.attention_dropout, "left out, because kind = \"gpt2\" has one key, dropout, for all of it")?;
     let Common { layers, heads, width, context, vocab, init_range } = common(raw)?;
     if !width.is_multiple_of(heads) {
         return Err(refuse(&raw.heads, format!("a number that divides model.width = {width}")));
@@ -58,11 +58,14 @@ fn gpt2(raw: &RawModel<'_>) -> Result<Gpt2Spec, ConfigError> {
         dropout: real(&raw.dropout, 0.0, is_below_one, BELOW_ONE)? as f32,
         layer_norm_epsilon: positive(&raw.layer_norm_epsilon, 1e-5)? as f32,
         init_range,
+        bias: flag(&raw.bias, true),
+        tied_head: flag(&raw.tied_head, true),
     })
 }
 
 fn llama(raw: &RawModel<'_>) -> Result<LlamaSpec, ConfigError> {
-    foreign(&raw.dropout, "left out, because only kind = \"gpt2\" has it")?;
+    foreign(&raw.dropout, "left out, because kind = \"llama\" has attention_dropout alone")?;
+    foreign(&raw.bias, "left out, because kind = \"llama\" has attention_bias and mlp_bias")?;
     foreign(&raw.layer_norm_epsilon, "left out, because kind = \"llama\" calls it norm_epsilon")?;
     let Common { layers, heads, width, context, vocab, init_range } = common(raw)?;
     let kv_heads = count(&raw.kv_heads, u64::from(heads), limits::KV_HEADS)? as u32;
@@ -93,7 +96,6 @@ fn llama(raw: &RawModel<'_>) -> Result<LlamaSpec, ConfigError> {
     if !inner.is_multiple_of(limits::WIDTH_UNIT) {
         return Err(refuse(&raw.inner, "a multiple of 16"));
     }
-    let flag = |found: &Option<Found<bool>>| found.as_ref().is_some_and(|found| found.value);
     Ok(LlamaSpec {
         layers,
         heads,
@@ -106,9 +108,10 @@ fn llama(raw: &RawModel<'_>) -> Result<LlamaSpec, ConfigError> {
         norm_epsilon: positive(&raw.norm_epsilon, 1e-6)? as f32,
         init_range,
         rope: RopeSpec { theta: real(&raw.rope_theta, 1e4, is_factor, FACTOR)?, scaling: scaling(raw)? },
-        tied_head: flag(&raw.tied_head),
-        attention_bias: flag(&raw.attention_bias),
-        mlp_bias: flag(&raw.mlp_bias),
+        tied_head: flag(&raw.tied_head, false),
+        attention_bias: flag(&raw.attention_bias, false),
+        mlp_bias: flag(&raw.mlp_bias, false),
+        attention_dropout: real(&raw.attention_dropout, 0.0, is_below_one, BELOW_ONE)? as f32,
     })
 }
 
@@ -176,6 +179,10 @@ fn common(raw: &RawModel<'_>) -> Result<Common, ConfigError> {
         }
     };
     Ok(Common { layers, heads, width, context, vocab, init_range: positive(&raw.init_range, 0.02)? as f32 })
+}
+
+fn flag(found: &Option<Found<bool>>, default: bool) -> bool {
+    found.as_ref().map_or(default, |found| found.value)
 }
 
 /// Refuses a key that belongs to another kind.

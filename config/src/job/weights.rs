@@ -20,7 +20,7 @@ pub(super) struct Weights {
 /// Keys that name files.
 const FILES: [&str; 3] = ["hf", "llmc", "init_from"];
 /// Keys that may stand beside files that say the rest.
-const BESIDE: [&str; 4] = ["hf", "llmc", "context", "dropout"];
+const BESIDE: [&str; 5] = ["hf", "llmc", "context", "dropout", "attention_dropout"];
 
 /// Finds out the model: from the files that are named, or from what `typed` makes of the keys.
 pub(super) fn resolve(
@@ -55,7 +55,7 @@ pub(super) fn resolve(
     } else {
         if let Some(other) = raw.section.other_than(&BESIDE) {
             return Err(other.conflict(format!(
-                "model.{key} says it already; only context and dropout may stand beside it (model.init_from takes sizes too)"
+                "model.{key} says it already; only context and dropout (attention_dropout of a Llama) may stand beside it (model.init_from takes sizes too)"
             )));
         }
         beside(raw, there)?
@@ -92,7 +92,16 @@ fn beside(raw: &RawModel<'_>, there: ModelSpec) -> Result<ModelSpec, ConfigError
         }
         match model.as_gpt2_mut() {
             Some(model) => model.dropout = dropout.value as f32,
-            None => return Err(dropout.refuse("left out, because only kind = \"gpt2\" has it")),
+            None => return Err(dropout.refuse("left out, because kind = \"llama\" has attention_dropout alone")),
+        }
+    }
+    if let Some(dropout) = &raw.attention_dropout {
+        if !is_below_one(dropout.value) {
+            return Err(dropout.refuse(crate::limits::BELOW_ONE));
+        }
+        match model.as_llama_mut() {
+            Some(model) => model.attention_dropout = dropout.value as f32,
+            None => return Err(dropout.refuse("left out, because kind = \"gpt2\" has one key, dropout, for all of it")),
         }
     }
     Ok(model)

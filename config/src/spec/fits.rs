@@ -43,6 +43,8 @@ impl ModelSpec {
                 ("width", m.width.to_string()),
                 ("vocab", m.vocab.to_string()),
                 ("layer_norm_epsilon", m.layer_norm_epsilon.to_string()),
+                ("bias", m.bias.to_string()),
+                ("tied_head", m.tied_head.to_string()),
             ],
             Self::Llama(m) => vec![
                 ("layers", m.layers.to_string()),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum ModelSpec {
-    /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention, tied head.
+    /// GPT-2: pre-LayerNorm, learned positions, GELU (tanh form), causal attention.
     Gpt2(Gpt2Spec),
     /// Llama: pre-RMSNorm, rotary positions (half-split), SwiGLU, causal attention with grouped queries.
     Llama(LlamaSpec),
@@ -24,7 +24,7 @@ pub struct Gpt2Spec {
     pub width: u32,
     /// Tokens of one sample.
     pub context: u32,
-    /// Distinct tokens: 256 for bytes. The tied embedding has this many rows.
+    /// Distinct tokens: 256 for bytes. The token table has this many rows.
     pub vocab: u32,
     /// Dropout probability after embedding, attention weights, attention output and MLP output; 0 in evaluation.
     pub dropout: f32,
@@ -32,6 +32,18 @@ pub struct Gpt2Spec {
     pub layer_norm_epsilon: f32,
     /// Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers).
     pub init_range: f32,
+    /// Linear maps and LayerNorms have biases.
+    pub bias: bool,
+    /// The head multiplies by the token table instead of a table of its own.
+    pub tied_head: bool,
+}
+
+impl Gpt2Spec {
+    /// Whether it is what OpenAI and llm.c have: with biases, its head the token table.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        self.bias && self.tied_head
+    }
 }
 
 /// Sizes of a Llama network.
@@ -66,6 +78,8 @@ pub struct LlamaSpec {
     pub attention_bias: bool,
     /// The MLP's three maps have biases.
     pub mlp_bias: bool,
+    /// Dropout probability of attention weights; 0 in evaluation.
+    pub attention_dropout: f32,
 }
 
 /// How fast pairs of a head turn with position (Su et al., "RoFormer").
@@ -103,6 +117,24 @@ pub enum RopeScaling {
 }
 
 impl ModelSpec {
+    /// Whether `transformers` has such a model: of GPT-2 it has none without biases.
+    #[must_use]
+    pub fn is_of_transformers(&self) -> bool {
+        match self {
+            Self::Gpt2(m) => m.bias,
+            Self::Llama(_) => true,
+        }
+    }
+
+    /// Whether llm.c has such a model: GPT-2 with biases, its head the token table.
+    #[must_use]
+    pub fn is_of_llmc(&self) -> bool {
+        match self {
+            Self::Gpt2(m) => m.is_usual(),
+            Self::Llama(_) => false,
+        }
+    }
+
     /// Transformer layers.
     #[must_use]
     pub fn layers(&self) -> u32 {
@@ -181,7 +213,16 @@ impl ModelSpec {
         }
     }
 
-    /// Dropout probability; a Llama drops nothing.
+    /// Dropout probability of attention weights.
+    #[must_use]
+    pub fn attention_dropout(&self) -> f32 {
+        match self {
+            Self::Gpt2(m) => m.dropout,
+            Self::Llama(m) => m.attention_dropout,
+        }
+    }
+
+    /// Dropout probability of everything else; a Llama drops nothing there.
     #[must_use]
     pub fn dropout(&self) -> f32 {
         match self {

@@ -89,6 +89,9 @@ impl Form {
         let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
         match (&args.target.state, args.format) {
             (Some(_), _) => Ok(Self::State),
+            (None, ModelForm::Hf) if !job.spec.model.is_of_transformers() => {
+                usage("transformers has no GPT-2 without biases; export the tensors with --state DIR")
+            }
             (None, ModelForm::Hf) => {
                 let dtype = args.dtype.map_or_else(|| job.export_dtypes(), Dtypes::All).words();
                 Ok(Self::Hf { query: hf::query(args.dtype, args.shard_size.map(|size| size.0)), dtype })
@@ -96,9 +99,9 @@ impl Form {
             (None, ModelForm::Llmc) if args.shard_size.is_some() => {
                 usage("an llm.c checkpoint is one file; leave --shard-size out")
             }
-            (None, ModelForm::Llmc) if job.spec.model.as_gpt2().is_none() => {
-                usage("llm.c has GPT-2 only, and the job's model is another; leave --format out")
-            }
+            (None, ModelForm::Llmc) if !job.spec.model.is_of_llmc() => usage(
+                "llm.c has GPT-2 only, with biases and one table for both ends, and the job's model is another; leave --format out",
+            ),
             (None, ModelForm::Llmc) => {
                 let began = || job.export_dtypes().llmc();
                 match args.dtype.map_or_else(|| Some(began()), Version::of) {

@@ -167,7 +167,7 @@ fn layer_norm(rows: usize, width: usize) -> Case {
         let [x, mut y, mut stats] = buffers(device, arena, [rows * width, rows * width, 2 * rows])?;
         let [gamma, beta] = buffers(device, arena, [width; 2])?;
         Ok(Box::new(move |device| {
-            let params = NormParams { gamma: gamma.view(), beta: beta.view(), epsilon: 1e-5 };
+            let params = NormParams { gamma: gamma.view(), beta: Some(beta.view()), epsilon: 1e-5 };
             device.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
         }))
     })
@@ -180,7 +180,7 @@ fn layer_norm_backward(rows: usize, width: usize) -> Case {
         Ok(Box::new(move |device| {
             device.layer_norm_backward(
                 (dx.view_mut(), Write::Overwrite),
-                (dgamma.view_mut(), dbeta.view_mut(), Write::Overwrite),
+                (dgamma.view_mut(), Some(dbeta.view_mut()), Write::Overwrite),
                 dy.view(),
                 (x.view(), stats.view()),
                 gamma.view(),

@@ -117,6 +117,9 @@ async fn tokenizer(job: Arc<Job>) -> Option<Tokenizer> {
 }
 
 fn parts(job: &Job, form: &Form) -> Result<Vec<Part>, Fault> {
+    if !job.spec.model.is_of_transformers() {
+        return Err(Fault::Malformed("transformers has no GPT-2 without biases; the state has the tensors".to_owned()));
+    }
     let table = ModelTable::of(&job.spec.model);
     Ok(hf::parts(&table, &job.spec, &form.dtypes(job)?, form.most()))
 }

@@ -22,7 +22,11 @@ pub(super) async fn model(
     let version = version(&job, &form)?;
     let source = weights(&app, &id, form.step).await?;
     let padded = job.weights.as_ref().and_then(|weights| weights.padded_vocab);
-    let gpt2 = || Fault::Malformed("llm.c has GPT-2 only, and the job's model is another".to_owned());
+    let gpt2 = || {
+        Fault::Malformed(
+            "llm.c has GPT-2 only, with biases and one table for both ends, and the job's model is another".to_owned(),
+        )
+    };
     let header = llmc::header(&job.spec, version, padded).ok_or_else(gpt2)?;
     let bytes = header.bytes().unwrap_or_default();
     Ok(stream(source, bytes, move |reader, read, out| {

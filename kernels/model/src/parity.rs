@@ -47,6 +47,14 @@ impl Golden {
         Self::read("gpt2_one", job(1, 2, 16, CONTEXT as u32, 33, 0.0).model, 1.15)
     }
 
+    /// No biases, and a head of its own.
+    fn gpt2_bare() -> Self {
+        let mut model = job(2, 4, 32, CONTEXT as u32, 33, 0.0).model;
+        let spec = model.as_gpt2_mut().expect("a GPT-2");
+        (spec.bias, spec.tied_head) = (false, false);
+        Self::read("gpt2_bare", model, 1.93)
+    }
+
     /// Grouped queries and a head of its own.
     fn llama() -> Self {
         Self::read("llama", llama([2, 4, 2, 8, 32, 48, CONTEXT as u32, 33], false, false), 3.4)
@@ -185,6 +193,7 @@ fn distance(ours: &[f32], golden: &[f64]) -> f64 {
 #[test]
 fn logits_loss_and_every_gradient_of_gpt2_are_pytorchs() {
     assert_first_pass(&Golden::gpt2(), 3e-6);
+    assert_first_pass(&Golden::gpt2_bare(), 3e-6);
     assert_first_pass(&Golden::gpt2_one(), 3e-6);
 }
 
@@ -243,7 +252,7 @@ fn first_pass(golden: &Golden, job: &Job, table: &ModelTable, scale: f32) -> (Ve
 
 #[test]
 fn five_steps_of_adamw_are_pytorchs() {
-    for golden in [Golden::gpt2(), Golden::gpt2_one(), Golden::llama(), Golden::llama_tied()] {
+    for golden in [Golden::gpt2(), Golden::gpt2_one(), Golden::gpt2_bare(), Golden::llama(), Golden::llama_tied()] {
         assert_five_steps(&golden);
     }
 }

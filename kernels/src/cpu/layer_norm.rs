@@ -14,7 +14,7 @@ use super::rows::{Blocks, add_blocks, row_sum};
 use crate::device::Write;
 
 by_class! {
-    fn forward(y: &mut [f32], stats: &mut [f32], x: &[f32], gamma: &[f32], beta: &[f32], epsilon: f32) {
+    fn forward(y: &mut [f32], stats: &mut [f32], x: &[f32], gamma: &[f32], beta: Option<&[f32]>, epsilon: f32) {
         let width = gamma.len();
         let inverse = 1.0 / width as f32;
         for ((y, stats), x) in y.chunks_exact_mut(width).zip(stats.chunks_exact_mut(2)).zip(x.chunks_exact(width)) {
@@ -22,8 +22,17 @@ by_class! {
             let variance = row_sum(x, |x| x.map(|x| (x - mean) * (x - mean))) * inverse;
             let rstd = 1.0 / (variance + epsilon).sqrt();
             stats.copy_from_slice(&[mean, rstd]);
-            for (((y, &x), &gamma), &beta) in y.iter_mut().zip(x).zip(gamma).zip(beta) {
-                *y = ((x - mean) * rstd).mul_add(gamma, beta);
+            match beta {
+                Some(beta) => {
+                    for (((y, &x), &gamma), &beta) in y.iter_mut().zip(x).zip(gamma).zip(beta) {
+                        *y = ((x - mean) * rstd).mul_add(gamma, beta);
+                    }
+                }
+                None => {
+                    for ((y, &x), &gamma) in y.iter_mut().zip(x).zip(gamma) {
+                        *y = (x - mean) * rstd * gamma;
+                    }
+                }
             }
         }
     }
@@ -94,13 +103,16 @@ impl CpuDevice {
         y: &mut [f32],
         stats: &mut [f32],
         x: &[f32],
-        (gamma, beta): (&[f32], &[f32]),
+        (gamma, beta): (&[f32], Option<&[f32]>),
         epsilon: f32,
     ) {
         let width = gamma.len();
         let rows = x.len() / width;
         assert!(
-            x.len() == rows * width && y.len() == x.len() && stats.len() == 2 * rows && beta.len() == width,
+            x.len() == rows * width
+                && y.len() == x.len()
+                && stats.len() == 2 * rows
+                && beta.is_none_or(|beta| beta.len() == width),
             "KN-1 (shapes): layer norm {} of {width}",
             x.len()
         );
@@ -116,7 +128,7 @@ impl CpuDevice {
     pub(crate) fn layer_norm_backward(
         &self,
         (dx, dx_write): (&mut [f32], Write),
-        (dgamma, dbeta, write): (&mut [f32], &mut [f32], Write),
+        (dgamma, dbeta, write): (&mut [f32], Option<&mut [f32]>, Write),
         dy: &[f32],
         (x, stats): (&[f32], &[f32]),
         gamma: &[f32],
@@ -129,7 +141,7 @@ impl CpuDevice {
                 && dy.len() == x.len()
                 && stats.len() == 2 * rows
                 && dgamma.len() == width
-                && dbeta.len() == width,
+                && dbeta.as_ref().is_none_or(|dbeta| dbeta.len() == width),
             "KN-1 (shapes): layer norm backward {} of {width}",
             x.len()
         );
@@ -148,7 +160,7 @@ impl CpuDevice {
             });
         }
         // Few enough numbers that one thread adds them.
-        for (half, out) in [dgamma, dbeta].into_iter().enumerate() {
+        for (half, out) in std::iter::once(dgamma).chain(dbeta).enumerate() {
             add_blocks(self.class, out, scratch, 2 * width, half * width, write);
         }
     }

@@ -97,8 +97,8 @@ impl Attention {
 pub struct NormParams<'a> {
     /// `[width]`.
     pub gamma: super::View<'a>,
-    /// `[width]`.
-    pub beta: super::View<'a>,
+    /// `[width]`; nothing is added without one.
+    pub beta: Option<super::View<'a>>,
     /// Added to the variance.
     pub epsilon: f32,
 }

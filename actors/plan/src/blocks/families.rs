@@ -17,28 +17,33 @@ pub(super) fn gpt2(spec: &Gpt2Spec) -> ModelTable {
         BlockKind::Embedding,
         &[(TOKEN_TABLE, &[v, h], true, Init::Normal), ("wpe", &[s, h], true, Init::Normal)],
     );
-    let layer = table(
-        BlockKind::Layer,
-        &[
-            ("ln_1.weight", &[h], false, Init::Ones),
-            ("ln_1.bias", &[h], false, Init::Zeros),
-            // q and kv weights are neighbours, so that one product serves both: [3h, h].
-            ("attn.q.weight", &[heads, d, h], true, Init::Normal),
-            ("attn.kv.weight", &[heads, 2, d, h], true, Init::Normal),
-            ("attn.q.bias", &[heads, d], false, Init::Zeros),
-            ("attn.kv.bias", &[heads, 2, d], false, Init::Zeros),
-            ("attn.proj.weight", &[h, h], true, Init::NormalResidual),
-            ("attn.proj.bias", &[h], false, Init::Zeros),
-            ("ln_2.weight", &[h], false, Init::Ones),
-            ("ln_2.bias", &[h], false, Init::Zeros),
-            ("mlp.fc.weight", &[4 * h, h], true, Init::Normal),
-            ("mlp.fc.bias", &[4 * h], false, Init::Zeros),
-            ("mlp.proj.weight", &[4 * h, h], true, Init::NormalResidual),
-            ("mlp.proj.bias", &[h], false, Init::Zeros),
-        ],
-    );
-    let head =
-        table(BlockKind::Head, &[("ln_f.weight", &[h], false, Init::Ones), ("ln_f.bias", &[h], false, Init::Zeros)]);
+    let rows: [Row<'_>; 14] = [
+        ("ln_1.weight", &[h], false, Init::Ones),
+        ("ln_1.bias", &[h], false, Init::Zeros),
+        // q and kv weights are neighbours, so that one product serves both: [3h, h].
+        ("attn.q.weight", &[heads, d, h], true, Init::Normal),
+        ("attn.kv.weight", &[heads, 2, d, h], true, Init::Normal),
+        ("attn.q.bias", &[heads, d], false, Init::Zeros),
+        ("attn.kv.bias", &[heads, 2, d], false, Init::Zeros),
+        ("attn.proj.weight", &[h, h], true, Init::NormalResidual),
+        ("attn.proj.bias", &[h], false, Init::Zeros),
+        ("ln_2.weight", &[h], false, Init::Ones),
+        ("ln_2.bias", &[h], false, Init::Zeros),
+        ("mlp.fc.weight", &[4 * h, h], true, Init::Normal),
+        ("mlp.fc.bias", &[4 * h], false, Init::Zeros),
+        ("mlp.proj.weight", &[4 * h, h], true, Init::NormalResidual),
+        ("mlp.proj.bias", &[h], false, Init::Zeros),
+    ];
+    let own: [u64; 2] = [v, h];
+    let ends: [Row<'_>; 2] =
+        [("ln_f.weight", &own[1..], false, Init::Ones), ("ln_f.bias", &own[1..], false, Init::Zeros)];
+    let is_there = |row: &Row<'_>| spec.bias || !row.0.ends_with(".bias");
+    let layer: Vec<Row<'_>> = rows.into_iter().filter(is_there).collect();
+    let mut head: Vec<Row<'_>> = ends.into_iter().filter(is_there).collect();
+    if !spec.tied_head {
+        head.push((HEAD_TABLE, &own, true, Init::Normal));
+    }
+    let (layer, head) = (table(BlockKind::Layer, &layer), table(BlockKind::Head, &head));
     model(embedding, &layer, spec.layers, head)
 }
 

@@ -12,6 +12,8 @@ fn gpt2(layers: u32, heads: u32, width: u32, context: u32, vocab: u32) -> ModelS
         dropout: 0.0,
         layer_norm_epsilon: 1e-5,
         init_range: 0.02,
+        bias: true,
+        tied_head: true,
     })
 }
 
@@ -32,6 +34,7 @@ fn llama([layers, heads, kv_heads, width, inner, vocab]: [u32; 6], tied_head: bo
         tied_head,
         attention_bias: false,
         mlp_bias: false,
+        attention_dropout: 0.0,
     }
 }
 
@@ -148,4 +151,23 @@ fn a_product_reads_a_map_with_its_bias_and_its_neighbours() {
         products(&llama, 2),
         [hull(&llama, 2, "norm_f.weight", "norm_f.weight"), hull(&llama, 2, HEAD_TABLE, HEAD_TABLE)]
     );
+}
+
+#[test]
+fn a_gpt2_has_the_biases_and_the_head_that_it_is_asked_for() {
+    let usual = gpt2(2, 2, 32, 8, 65);
+    let variant = |bias, tied_head| {
+        let mut model = usual.clone();
+        let spec = model.as_gpt2_mut().expect("a GPT-2");
+        (spec.bias, spec.tied_head) = (bias, tied_head);
+        ModelTable::of(&model)
+    };
+    // Of a layer: ln_1, q and kv, proj, ln_2, fc, proj; of the head: ln_f.
+    let count = |bias, tied_head| variant(bias, tied_head).parameters();
+    let biases = |table: &ModelTable| table.blocks.iter().flat_map(|b| &b.params).any(|p| p.name.ends_with("bias"));
+    assert_eq!(count(true, true) - count(false, true), 2 * (1 + 3 + 1 + 1 + 4 + 1) * 32 + 32);
+    assert_eq!(count(false, false) - count(false, true), 65 * 32);
+    assert!(biases(&variant(true, false)) && !biases(&variant(false, false)));
+    let own = variant(false, false);
+    assert_eq!((own.tied(), own.head_table()), (None, (own.head(), Interval::new(32, 32 + 65 * 32))));
 }

@@ -77,6 +77,9 @@ fn everything_that_enters_bits_changes_it() {
             |job| gpt2(job).dropout += 0.5,
             |job| gpt2(job).layer_norm_epsilon *= 2.0,
             |job| gpt2(job).init_range *= 2.0,
+            |job| gpt2(job).bias = false,
+            |job| gpt2(job).tied_head = false,
+            |job| (gpt2(job).bias, gpt2(job).tied_head) = (false, false),
             |job| job.spec.train.steps += 1,
             |job| job.spec.train.global_batch += 1,
             |job| job.spec.train.micro_batch += 1,
@@ -136,6 +139,8 @@ fn every_number_of_a_llama_changes_it() {
             |job| llama_of(job).tied_head ^= true,
             |job| llama_of(job).attention_bias ^= true,
             |job| llama_of(job).mlp_bias ^= true,
+            |job| llama_of(job).attention_dropout = 0.1,
+            |job| llama_of(job).attention_dropout = 0.2,
         ],
     );
 }

@@ -107,6 +107,8 @@ pub(super) fn job() -> Arc<Job> {
             dropout: 0.1,
             layer_norm_epsilon: 1e-5,
             init_range: 0.02,
+            bias: true,
+            tied_head: true,
         }),
         init: shoal_config::spec::InitSpec::Hf("/models/small".into()),
         data: DataSpec {

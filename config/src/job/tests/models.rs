@@ -25,6 +25,7 @@ fn a_llama_needs_no_more_keys_than_a_gpt2() {
         tied_head: false,
         attention_bias: false,
         mlp_bias: false,
+        attention_dropout: 0.0,
     };
     assert_eq!(llama("").expect("valid file"), ModelSpec::Llama(spec));
 }
@@ -34,7 +35,7 @@ fn every_key_of_a_llama_is_read() {
     let keys = "vocab = 1000000\nkv_heads = 1\nhead_size = 24\ninner = 48\nnorm_epsilon = 1e-5\ninit_range = 0.01\n\
                 rope_theta = 500000\nrope_scaling = \"llama3\"\nrope_factor = 8\nrope_low_frequency_factor = 0.5\n\
                 rope_high_frequency_factor = 3.5\nrope_original_context = 4096\ntied_head = true\nattention_bias = true\n\
-                mlp_bias = true\n";
+                mlp_bias = true\nattention_dropout = 0.25\n";
     let text = MINIMAL.replace("kind = \"gpt2\"", "kind = \"llama\"").replace("kind = \"text\"", "kind = \"nanogpt\"");
     let spec = parse_here(&text.replace("context = 16\n", &format!("context = 16\n{keys}"))).expect("valid file");
     let scaling = RopeScaling::Llama3 {
@@ -58,6 +59,7 @@ fn every_key_of_a_llama_is_read() {
         tied_head: true,
         attention_bias: true,
         mlp_bias: true,
+        attention_dropout: 0.25,
     };
     assert_eq!(spec.model, ModelSpec::Llama(expected));
     assert_eq!(spec.check(), Ok(()));
@@ -137,10 +139,19 @@ fn a_head_size_that_follows_from_heads_is_held_to_its_limits() {
     assert!(error.starts_with(says), "{error}");
 }
 
+#[test]
+fn a_gpt2_has_biases_and_one_table_unless_it_says_otherwise() {
+    for (keys, bias, tied_head) in [("", true, true), ("bias = false\ntied_head = false\n", false, false)] {
+        let text = MINIMAL.replace("context = 16\n", &format!("context = 16\n{keys}"));
+        let model = parse_here(&text).expect("valid file").model;
+        assert_eq!(model.as_gpt2().map(|model| (model.bias, model.tied_head)), Some((bias, tied_head)));
+    }
+}
+
 /// A key of the other family is named, not passed over.
 #[test]
 fn keys_of_the_other_family_are_refused() {
-    for key in ["dropout = 0.1", "layer_norm_epsilon = 1e-5"] {
+    for key in ["dropout = 0.1", "layer_norm_epsilon = 1e-5", "bias = true"] {
         let error = llama(&format!("{key}\n")).expect_err(key).to_string();
         let name = key.split(' ').next().unwrap_or_default();
         assert!(
@@ -159,9 +170,9 @@ fn keys_of_the_other_family_are_refused() {
         "rope_low_frequency_factor = 1",
         "rope_high_frequency_factor = 4",
         "rope_original_context = 8192",
-        "tied_head = true",
         "attention_bias = false",
         "mlp_bias = false",
+        "attention_dropout = 0.1",
     ] {
         let text = MINIMAL.replace("context = 16\n", &format!("context = 16\n{key}\n"));
         let error = parse_here(&text).expect_err(key).to_string();

@@ -47,6 +47,7 @@ pub(crate) struct Sizes {
     pub(crate) epsilon: f32,
     pub(crate) stored: Rounding,
     dropout: f32,
+    attention_dropout: f32,
     seed: u64,
 }
 
@@ -64,6 +65,7 @@ impl Sizes {
             epsilon: model.norm_epsilon(),
             stored: Rounding::of_precision(spec),
             dropout: model.dropout(),
+            attention_dropout: model.attention_dropout(),
             seed: spec.seed,
         }
     }
@@ -126,10 +128,14 @@ impl<'a> Scope<'a> {
 
     /// The mask of a site, if this pass drops anything.
     pub(crate) fn dropout(&self, block: BlockId, site: DropoutSite) -> Option<Dropout<'a>> {
+        let probability = match site {
+            DropoutSite::Attention => self.sizes.attention_dropout,
+            DropoutSite::Embedding | DropoutSite::AttentionOutput | DropoutSite::MlpOutput => self.sizes.dropout,
+        };
         match self.phase {
-            Phase::Train { step } if self.sizes.dropout > 0.0 => Some(Dropout {
+            Phase::Train { step } if probability > 0.0 => Some(Dropout {
                 key: DropoutKey { seed: self.sizes.seed, step, block: block.0, site },
-                probability: self.sizes.dropout,
+                probability,
                 samples: self.samples,
             }),
             Phase::Train { .. } | Phase::Evaluate => None,

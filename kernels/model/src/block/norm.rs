@@ -9,6 +9,7 @@ use shoal_plan::ids::BlockId;
 
 use super::{Scope, range};
 use crate::sums::Accumulator;
+use crate::weights::Opened;
 
 /// Where a norm's parameters lie in its block's space.
 #[derive(Clone, Debug)]
@@ -17,8 +18,8 @@ pub(crate) enum Norm {
     Layer {
         /// `[width]`
         gamma: Range<usize>,
-        /// `[width]`
-        beta: Range<usize>,
+        /// `[width]`, if anything is added.
+        beta: Option<Range<usize>>,
     },
     /// Divides by the root of the mean square and scales.
     Rms {
@@ -32,7 +33,10 @@ impl Norm {
     pub(super) fn of(table: &BlockTable, model: &ModelSpec, name: &str) -> Self {
         let gamma = range(table, &format!("{name}.weight"));
         match model {
-            ModelSpec::Gpt2(_) => Self::Layer { gamma, beta: range(table, &format!("{name}.bias")) },
+            ModelSpec::Gpt2(_) => {
+                let beta = table.param(&format!("{name}.bias")).map(|param| param.interval.range());
+                Self::Layer { gamma, beta }
+            }
             ModelSpec::Llama(_) => Self::Rms { gamma },
         }
     }
@@ -57,8 +61,8 @@ impl Norm {
         let (weight, epsilon) = (|place: &Range<usize>| scope.open(block, place.clone()), scope.sizes.epsilon);
         match self {
             Self::Layer { gamma, beta } => {
-                let (gamma, beta) = (weight(gamma)?, weight(beta)?);
-                let params = NormParams { gamma: gamma.view(), beta: beta.view(), epsilon };
+                let (gamma, beta) = (weight(gamma)?, beta.as_ref().map(weight).transpose()?);
+                let params = NormParams { gamma: gamma.view(), beta: beta.as_ref().map(Opened::view), epsilon };
                 scope.device.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
             }
             Self::Rms { gamma } => {
@@ -82,7 +86,13 @@ impl Norm {
         let (dx, saved) = ((dx.view_mut(), write), (x.view(), stats.view()));
         match self {
             Self::Layer { gamma, beta } => {
-                let (dgamma, dbeta) = into.two_parts(gamma.clone(), beta.clone());
+                let (dgamma, dbeta) = match beta {
+                    Some(beta) => {
+                        let (dgamma, dbeta) = into.two_parts(gamma.clone(), beta.clone());
+                        (dgamma, Some(dbeta))
+                    }
+                    None => (into.part(gamma.clone()), None),
+                };
                 let weight = scope.open(block, gamma.clone())?;
                 scope.device.layer_norm_backward(dx, (dgamma, dbeta, params_write), dy.view(), saved, weight.view());
             }

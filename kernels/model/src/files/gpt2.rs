@@ -1,7 +1,7 @@
 //! GPT-2 under its usual names: Hugging Face's without prefix.
 
 use shoal_config::spec::ModelSpec;
-use shoal_plan::blocks::{BlockKind, BlockTable, ModelTable};
+use shoal_plan::blocks::{BlockKind, BlockTable, HEAD_TABLE, ModelTable};
 
 use super::map::{Map, Order};
 
@@ -26,8 +26,9 @@ pub(crate) fn gpt2(table: &ModelTable, model: &ModelSpec, linears: Linears) -> M
             }
             BlockKind::Layer => layer(block, model, linears, &mut map),
             BlockKind::Head => {
-                map.same(block, "ln_f.weight", "ln_f.weight");
-                map.same(block, "ln_f.bias", "ln_f.bias");
+                for part in ["ln_f.weight", "ln_f.bias", HEAD_TABLE] {
+                    if_there(block, part, part, &mut map);
+                }
             }
         }
     }
@@ -47,9 +48,12 @@ fn layer(block: &BlockTable, model: &ModelSpec, linears: Linears, map: &mut Map)
         Linears::OutIn => (Order::Straight, Order::Transposed),
     };
     for part in ["ln_1.weight", "ln_1.bias"] {
-        map.same(block, part, name(part));
+        if_there(block, part, &name(part), map);
     }
     for (part, columns, order) in [("weight", width, by_output), ("bias", 1, Order::Straight)] {
+        if block.param(&format!("attn.q.{part}")).is_none() {
+            continue;
+        }
         let full = name(&format!("attn.c_attn.{part}"));
         let qkv = match part {
             "weight" => map.tensor(full, &shape(width, 3 * width)),
@@ -71,13 +75,20 @@ fn layer(block: &BlockTable, model: &ModelSpec, linears: Linears, map: &mut Map)
         };
         let tensor = map.tensor(name(&format!("{theirs}.weight")), &shape(inputs, outputs));
         map.rows(block, &format!("{ours}.weight"), 0..rows, columns, (tensor, 0, order));
-        map.same(block, &format!("{ours}.bias"), name(&format!("{theirs}.bias")));
+        if_there(block, &format!("{ours}.bias"), &name(&format!("{theirs}.bias")), map);
     };
     linear("attn.proj", "attn.c_proj", width, width, by_input);
     let inner = u64::from(model.inner());
     linear("mlp.fc", "mlp.c_fc", width, inner, by_output);
     linear("mlp.proj", "mlp.c_proj", inner, width, by_input);
     for part in ["ln_2.weight", "ln_2.bias"] {
-        map.same(block, part, name(part));
+        if_there(block, part, &name(part), map);
+    }
+}
+
+/// A parameter that is a tensor as it is, if the model has it.
+fn if_there(block: &BlockTable, ours: &str, theirs: &str, map: &mut Map) {
+    if block.param(ours).is_some() {
+        map.same(block, ours, theirs);
     }
 }

@@ -10,7 +10,7 @@ use crate::files::dtype::torch_name;
 #[must_use]
 pub fn config_json(spec: &JobSpec, dtype: Dtype) -> Value {
     let mut config = match &spec.model {
-        ModelSpec::Gpt2(_) => gpt2(&spec.model),
+        ModelSpec::Gpt2(gpt2) => self::gpt2(&spec.model, gpt2.tied_head),
         ModelSpec::Llama(llama) => self::llama(llama),
     };
     config["dtype"] = json!(torch_name(dtype));
@@ -18,7 +18,7 @@ pub fn config_json(spec: &JobSpec, dtype: Dtype) -> Value {
     config
 }
 
-fn gpt2(model: &ModelSpec) -> Value {
+fn gpt2(model: &ModelSpec, tied_head: bool) -> Value {
     json!({
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -38,7 +38,7 @@ fn gpt2(model: &ModelSpec) -> Value {
         "scale_attn_weights": true,
         "scale_attn_by_inverse_layer_idx": false,
         "reorder_and_upcast_attn": false,
-        "tie_word_embeddings": true,
+        "tie_word_embeddings": tied_head,
         "use_cache": true,
     })
 }
@@ -77,7 +77,7 @@ fn llama(model: &LlamaSpec) -> Value {
         "rope_scaling": scaling,
         "tie_word_embeddings": model.tied_head,
         "attention_bias": model.attention_bias,
-        "attention_dropout": 0.0,
+        "attention_dropout": shortest(model.attention_dropout),
         "mlp_bias": model.mlp_bias,
         "use_cache": true,
     })

@@ -11,7 +11,7 @@ use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 use shoal_plan::weights::Dtypes;
 
-use super::names::{MODEL, map, prefix};
+use super::names::{HEAD, MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
 use crate::files::{dtype, write};
 
@@ -121,7 +121,10 @@ fn header(map: &Map, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> Vec<u8> {
 }
 
 fn full_name(map: &Map, tensor: usize, spec: &JobSpec) -> String {
-    format!("{}{}", prefix(&spec.model), map.tensors[tensor].name)
+    match map.tensors[tensor].name.as_str() {
+        HEAD => HEAD.to_owned(),
+        name => format!("{}{name}", prefix(&spec.model)),
+    }
 }
 
 fn bytes_of(tensor: &Tensor, dtype: Dtype) -> u64 {

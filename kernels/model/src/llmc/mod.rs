@@ -36,7 +36,10 @@ const ORDER: [&[&str]; 3] = [
 /// Where a checkpoint's tensors lie; everything that is not as the model needs it otherwise.
 pub(crate) fn map(table: &ModelTable, model: &ModelSpec, header: &Header) -> Result<(Map, Vec<Place>), Vec<String>> {
     match model {
-        ModelSpec::Gpt2(_) => {}
+        ModelSpec::Gpt2(gpt2) if gpt2.is_usual() => {}
+        ModelSpec::Gpt2(_) => {
+            return Err(vec!["it has biases and one table for both ends, and the job's model has not".to_owned()]);
+        }
         ModelSpec::Llama(_) => return Err(vec!["it is a GPT-2, and the job's model is a Llama".to_owned()]),
     }
     let wrong: Vec<String> = [
@@ -81,12 +84,13 @@ fn order(map: &Map, model: &ModelSpec) -> Vec<usize> {
     names.map(|name| index(name).expect("LC-1 (their list names every tensor of the map)")).collect()
 }
 
-/// The header of a job's checkpoint, its token table as long as asked for, or as llm.c pads it; none if it is not a GPT-2, which is all that the form has.
+/// The header of a job's checkpoint, its token table as long as asked for, or as llm.c pads it; none if it is not a GPT-2 with biases and a tied head, which is all
+/// that the form has.
 #[must_use]
 pub fn header(spec: &JobSpec, version: Version, padded_vocab: Option<u32>) -> Option<Header> {
     match &spec.model {
-        ModelSpec::Gpt2(_) => {}
-        ModelSpec::Llama(_) => return None,
+        ModelSpec::Gpt2(gpt2) if gpt2.is_usual() => {}
+        ModelSpec::Gpt2(_) | ModelSpec::Llama(_) => return None,
     }
     let model = &spec.model;
     let (layers, heads, width, context) = (model.layers(), model.heads(), model.width(), model.context());

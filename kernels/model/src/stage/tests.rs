@@ -32,6 +32,21 @@ fn ragged_llama(biases: bool, tied_head: bool) -> Job {
     ragged_job(spec)
 }
 
+/// A GPT-2 without biases and with a head of its own.
+fn ragged_bare() -> Job {
+    let mut job = ragged(0.2);
+    let model = job.spec.model.as_gpt2_mut().expect("a GPT-2");
+    (model.bias, model.tied_head) = (false, false);
+    job
+}
+
+/// A Llama that drops attention weights.
+fn ragged_llama_with_dropout() -> Job {
+    let mut job = ragged_llama(false, false);
+    job.spec.model.as_llama_mut().expect("a Llama").attention_dropout = 0.2;
+    job
+}
+
 fn ragged_job(spec: JobSpec) -> Job {
     let train =
         TrainSpec { global_batch: 13, micro_batch: 2, evaluate: Some(EvalSpec { every: 1, samples: 7 }), ..spec.train };
@@ -57,6 +72,9 @@ fn bits_do_not_depend_on_the_layout() {
         ("Llama, rounded", ragged_llama(false, false), 5, Wire::Bf16, Precision::Fp32),
         ("Llama in halves", ragged_llama(false, false), 5, Wire::Fp32, Precision::Bf16),
         ("tied Llama with biases", ragged_llama(true, true), 6, Wire::Fp32, Precision::Fp32),
+        ("bare GPT-2", ragged_bare(), 5, Wire::Fp32, Precision::Fp32),
+        ("bare GPT-2 in halves", ragged_bare(), 5, Wire::Bf16, Precision::Bf16),
+        ("Llama with dropout", ragged_llama_with_dropout(), 5, Wire::Fp32, Precision::Fp32),
     ] {
         (job.spec.train.numerics.wire, job.spec.train.numerics.precision) = (wire, precision);
         let phase = Phase::Train { step: 3 };
@@ -100,6 +118,16 @@ fn dropout_follows_the_step_and_the_seed() {
     assert_ne!(run(&ragged(0.0), &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
     assert_ne!(run(&job, &whole, 1, Phase::Train { step: 2 }).loss, one.loss);
     assert_ne!(run(&reseeded, &whole, 1, Phase::Train { step: 1 }).loss, one.loss);
+}
+
+#[test]
+fn a_llama_drops_attention_weights_in_training_alone() {
+    let (with, without) = (ragged_llama_with_dropout(), ragged_llama(false, false));
+    let whole = layout(&[], &[], GPipe);
+    assert_eq!(run(&with, &whole, 1, Phase::Evaluate), run(&without, &whole, 1, Phase::Evaluate));
+    let [one, two] = [1, 2].map(|step| run(&with, &whole, 1, Phase::Train { step }).loss);
+    assert_ne!(run(&without, &whole, 1, Phase::Train { step: 1 }).loss, one);
+    assert_ne!(one, two);
 }
 
 /// What could be sent has no more bits than the wire takes, and the sum of all lanes has all of its own.
