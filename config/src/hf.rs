@@ -145,7 +145,7 @@ impl Config<'_> {
     /// A size, which has no default.
     fn size(&self, key: &str) -> Result<u32, HfError> {
         let found = self.keys.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        found.filter(|n| *n > 0).ok_or_else(|| self.wrong(key, "a whole number above 0 is needed"))
+        found.filter(|n| *n > 0).ok_or_else(|| self.wrong(key, "a whole number from 1 to 4294967295 is needed"))
     }
 
     fn real(&self, key: &str, default: f64) -> Result<f32, HfError> {

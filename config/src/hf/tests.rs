@@ -41,7 +41,7 @@ fn what_is_not_computed_is_refused_by_name() {
         ("scale_attn_by_inverse_layer_idx", json!(true), "scale_attn_by_inverse_layer_idx is true; false is computed"),
         ("tie_word_embeddings", json!(1), "tie_word_embeddings is 1; true or false is needed"),
         ("attn_pdrop", json!(0.2), "attn_pdrop is 0.2; one probability"),
-        ("n_layer", json!(-1), "n_layer is -1; a whole number above 0"),
+        ("n_layer", json!(-1), "n_layer is -1; a whole number from 1"),
         ("n_head", Value::Null, "n_head is null"),
     ] {
         let mut config = gpt2();
@@ -110,7 +110,7 @@ fn of_a_llama_too_what_is_not_computed_is_refused_by_name() {
         ("rope_parameters", json!({"rope_type": "default"}), "rope_parameters says otherwise; take one of them out"),
         ("rope_theta", json!("big"), "rope_theta is \"big\"; a number is needed"),
         ("tie_word_embeddings", json!(1), "tie_word_embeddings is 1; true or false is needed"),
-        ("num_key_value_heads", json!(0), "num_key_value_heads is 0; a whole number above 0"),
+        ("num_key_value_heads", json!(0), "num_key_value_heads is 0; a whole number from 1"),
         ("intermediate_size", Value::Null, "intermediate_size is null"),
     ] {
         let mut config = llama();
