@@ -2,8 +2,7 @@
 //!
 //! * KN-1 (shapes): buffers have the lengths their operation's shape says.
 //! * KN-2 (threads do not enter bits): work is divided into parts whose results do not depend on the division.
-//! * KN-3 (no allocation): scratch is taken once, when the device is made. The product crate packs operands into memory of its
-//!   own, outside any arena: at most 8 MiB a thread.
+//! * KN-3 (no allocation): scratch is taken once, when the device is made.
 //! * KN-6 (finite): what finite gradients make of finite weights with Adafactor is finite; why is said there.
 
 mod adafactor;
@@ -56,7 +55,10 @@ const SHARED_SCRATCH: usize = 256 << 10;
 pub struct CpuDevice {
     class: Class,
     pool: Pool,
+    /// The class of the products, which the tests do not lower: without fused multiply-add their bits are others.
+    products: Class,
     scratch: Vec<Mutex<Buffer>>,
+    packing: Vec<Mutex<Buffer>>,
     shared: Mutex<Buffer>,
 }
 
@@ -64,7 +66,7 @@ impl CpuDevice {
     /// A device of `threads` threads (one means the caller's own) of the best instruction-set class there is.
     ///
     /// # Errors
-    /// If `arena` has no room for its scratch, 2 MiB a thread and 1 MiB.
+    /// If `arena` has no room for its scratch, 6.5 MiB a thread and 1 MiB.
     pub fn new(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
         Self::with_class(threads, arena, Class::detect())
     }
@@ -72,10 +74,12 @@ impl CpuDevice {
     /// As [`Self::new`], with a class of at most the detected one for everything but matrix products.
     pub(crate) fn with_class(threads: usize, arena: &Arena, class: Class) -> Result<Self, ArenaError> {
         let threads = threads.max(1);
-        let scratch = (0..threads).map(|_| arena.alloc(Tag::Temporary, THREAD_SCRATCH).map(Mutex::new));
+        let each = |len| (0..threads).map(move |_| arena.alloc(Tag::Temporary, len).map(Mutex::new));
         Ok(Self {
             class,
-            scratch: scratch.collect::<Result<_, _>>()?,
+            products: Class::detect(),
+            scratch: each(THREAD_SCRATCH).collect::<Result<_, _>>()?,
+            packing: each(matmul::ROOM).collect::<Result<_, _>>()?,
             shared: Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?),
             pool: Pool::new(threads),
         })
@@ -102,6 +106,11 @@ impl CpuDevice {
     fn thread_scratch(&self) -> MutexGuard<'_, Buffer> {
         // A panic leaves scratch with unspecified contents, which is what it has anyway.
         self.scratch[self.pool.thread()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where this thread packs the operands of a product.
+    fn pack_room(&self) -> MutexGuard<'_, Buffer> {
+        self.packing[self.pool.thread()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Scratch for the partial results of one operation.

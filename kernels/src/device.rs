@@ -6,6 +6,7 @@
 
 mod dropout;
 mod half;
+mod mlp;
 mod optimizer;
 mod queue;
 mod rope;
@@ -97,13 +98,6 @@ impl Device {
         }
     }
 
-    /// `dst = dst x src`, element by element.
-    pub fn multiply_into(&self, dst: ViewMut<'_>, src: View<'_>) {
-        match self {
-            Self::Cpu(cpu) => cpu.multiply_into(dst.into_host(), src.host()),
-        }
-    }
-
     /// `y [rows, outputs] = x [rows, inputs] W + bias`, with the weight in either layout.
     pub fn linear(&self, y: ViewMut<'_>, x: View<'_>, weight: View<'_>, bias: Option<View<'_>>, shape: Linear) {
         match self {
@@ -192,35 +186,6 @@ impl Device {
                 (x.host(), stats.host()),
                 gamma.host(),
             ),
-        }
-    }
-
-    /// `y = gelu(x)`, the tanh form.
-    pub fn gelu(&self, y: ViewMut<'_>, x: View<'_>) {
-        match self {
-            Self::Cpu(cpu) => cpu.gelu(y.into_host(), x.host()),
-        }
-    }
-
-    /// [`Self::gelu`] again, for its backward pass: `y = gelu(x)` with the same bits, and `x` becomes the derivative there.
-    pub fn gelu_with_slope(&self, y: ViewMut<'_>, x: ViewMut<'_>) {
-        match self {
-            Self::Cpu(cpu) => cpu.gelu_with_slope(y.into_host(), x.into_host()),
-        }
-    }
-
-    /// `y [rows, width] = silu(gate) up` from the packed `gate_up [rows, 2 width]`, the gate first.
-    pub fn swiglu(&self, y: ViewMut<'_>, gate_up: View<'_>, width: usize) {
-        match self {
-            Self::Cpu(cpu) => cpu.swiglu(y.into_host(), gate_up.host(), width),
-        }
-    }
-
-    /// [`Self::swiglu`] again, for its backward pass: `y` gets the same bits, and `gate_up` becomes its gradient, from
-    /// `dy [rows, width]`.
-    pub fn swiglu_backward(&self, y: ViewMut<'_>, gate_up: ViewMut<'_>, dy: View<'_>, width: usize) {
-        match self {
-            Self::Cpu(cpu) => cpu.swiglu_backward(y.into_host(), gate_up.into_host(), dy.host(), width),
         }
     }
 

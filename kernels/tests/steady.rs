@@ -1,12 +1,11 @@
-//! In the steady state an operation takes no memory: not from the arena, and, matrix products apart (the product crate packs into
-//! memory of its own), not from the system either.
+//! In the steady state an operation takes no memory: not from the arena and not from the system either.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use shoal_kernels::{
-    Adam, Arena, Attention, Budget, Buffer, Decay, Device, Dropout, DropoutKey, DropoutSite, NormParams, Tag, Tier,
-    Write,
+    Adam, Arena, Attention, Budget, Buffer, Decay, Device, Dropout, DropoutKey, DropoutSite, Linear, NormParams, Tag,
+    Tier, Write,
 };
 
 struct Counting;
@@ -50,7 +49,7 @@ impl Bench {
         buffer
     }
 
-    /// The operations of a step that are not matrix products, with buffers taken and dropped as a step does.
+    /// The operations of a step, with buffers taken and dropped as a step does.
     fn pass(&self) {
         const ROWS: usize = 96;
         const WIDTH: usize = 48;
@@ -65,9 +64,12 @@ impl Bench {
         let params = NormParams { gamma: gamma.view(), beta: Some(gamma.view()), epsilon: 1e-5 };
         d.layer_norm(y.view_mut(), stats.view_mut(), x.view(), params);
         d.gelu(y.view_mut(), x.view());
-        let mut slope = self.buffer(ROWS * WIDTH);
-        d.gelu_with_slope(y.view_mut(), slope.view_mut());
-        d.multiply_into(y.view_mut(), slope.view());
+        let map = Linear { rows: ROWS, inputs: WIDTH, outputs: WIDTH, layout: shoal_kernels::Layout::OutIn };
+        let [weight, mut dweight] = [WIDTH * WIDTH; 2].map(|len| self.buffer(len));
+        let mut hidden = self.buffer(ROWS * WIDTH);
+        d.linear_gelu((y.view_mut(), hidden.view_mut()), x.view(), (weight.view(), Some(gamma.view())), map);
+        d.linear_gelu_backward((hidden.view_mut(), y.view_mut()), x.view(), x.view(), weight.view(), map);
+        d.linear_weight_gradient(dweight.view_mut(), hidden.view(), x.view(), map, Write::Add);
         d.add_residual(y.view_mut(), x.view(), Some(&dropout));
         d.cross_entropy(y.view_mut(), &tokens, 1.0);
         d.bias_gradient(dbeta.view_mut(), y.view(), Write::Overwrite);

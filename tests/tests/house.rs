@@ -19,7 +19,7 @@ const ARROWS: [(&str, &str, &[&str]); 10] = [
 ];
 
 /// Library, and the directories (of production code) that may name it.
-const ONLY: [(&str, &[&str]); 10] = [
+const ONLY: [(&str, &[&str]); 11] = [
     ("cudarc", &["kernels/src"]),
     ("quinn", &["actors/src/transport"]),
     ("rustls", &["actors/src/transport"]),
@@ -29,7 +29,8 @@ const ONLY: [(&str, &[&str]); 10] = [
     ("tiktoken_rs", &["actors/data/src"]),
     ("tokenizers", &["actors/data/src"]),
     ("parquet", &["actors/data/src"]),
-    ("gemm", &["kernels/src", "kernels/benches"]),
+    ("gemm", &["kernels/benches"]),
+    ("gemm_f32", &["kernels/src"]),
 ];
 
 /// What `shoalctl` may name of the daemon: to be one, to find one, and what is computed in its own process.

@@ -2,9 +2,11 @@
 
 mod half;
 mod llama;
+mod mlp;
 
 use half::{pack, round, unpack};
-use llama::{rms_norm, rms_norm_backward, rope, swiglu, swiglu_backward};
+use llama::{rms_norm, rms_norm_backward, rope};
+use mlp::{gelu, linear_gelu, linear_gelu_backward, linear_swiglu_backward, swiglu};
 use shoal_kernels::{
     Adam, Arena, ArenaError, Attention, Buffer, Decay, Device, Dropout, DropoutKey, DropoutSite, Layout, Linear,
     NormParams, Tag, Write,
@@ -82,8 +84,10 @@ pub(super) fn cases(s: Sizes) -> Vec<Case> {
     all.push(bias_gradient(rows, s.hidden));
     all.extend([attention_forward(attention), attention_backward(attention)]);
     all.extend([rms_norm(rows, width), rms_norm_backward(rows, width), rope(attention)]);
-    all.extend([swiglu(rows, inner), swiglu_backward(rows, inner)]);
-    all.extend([gelu(rows, inner), gelu_with_slope(rows, inner), multiply_into(rows * inner)]);
+    let out = Linear { rows, inputs: inner, outputs: width, layout: Layout::InOut };
+    let into = Linear { rows, inputs: width, outputs: inner, layout: Layout::OutIn };
+    all.extend([swiglu(rows, inner), linear_swiglu_backward(out)]);
+    all.extend([gelu(rows, inner), linear_gelu(into), linear_gelu_backward(out)]);
     all.extend([add_residual(rows, width), dropout(s)]);
     all.extend([cross_entropy(rows, vocab), cross_entropy_loss(rows, vocab), embedding_backward(s)]);
     let layer = width * (attention.width() + attention.packed() + s.hidden + inner);
@@ -215,31 +219,6 @@ fn attention_backward(shape: Attention) -> Case {
         Ok(Box::new(move |device| {
             let saved = (y.view(), stats.view(), qkv.view());
             device.attention_backward(dqkv.view_mut(), dy.view(), saved, shape, None);
-        }))
-    })
-}
-
-fn gelu(rows: usize, width: usize) -> Case {
-    case("gelu", format!("{rows} x {width}"), passes(2, rows * width), move |device, arena| {
-        let [x, mut y] = buffers(device, arena, [rows * width; 2])?;
-        Ok(Box::new(move |device| device.gelu(y.view_mut(), x.view())))
-    })
-}
-
-/// Reads its input, writes output and slope.
-fn gelu_with_slope(rows: usize, width: usize) -> Case {
-    case("gelu_with_slope", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
-        let [mut x, mut y] = buffers(device, arena, [rows * width; 2])?;
-        Ok(Box::new(move |device| device.gelu_with_slope(y.view_mut(), x.view_mut())))
-    })
-}
-
-fn multiply_into(elements: usize) -> Case {
-    case("multiply_into", format!("{elements}"), passes(3, elements), move |device, arena| {
-        let [src, mut dst] = buffers(device, arena, [elements; 2])?;
-        device.fill(dst.view_mut(), 1.0);
-        Ok(Box::new(move |device| {
-            device.multiply_into(dst.view_mut(), src.view());
         }))
     })
 }

@@ -15,7 +15,7 @@ use super::class::by_class;
 use super::dropout::{Stream, mask};
 use super::lanes::{LANES, Lanes};
 use super::math::exp;
-use super::matmul::{Size, Strided, product};
+use super::matmul::{Size, Strided};
 use super::pool::Parts;
 use super::{CpuDevice, THREAD_SCRATCH};
 use crate::device::{Attention, Dropout, Write};
@@ -179,7 +179,7 @@ impl CpuDevice {
                 // SAFETY: rows of this head within checked buffers; scratch is this thread's.
                 unsafe {
                     let keys_of = matrix(qkv, k, packed).transposed();
-                    product(at, queries, keys_of, Size { m: rows, n: keys, k: size }, Write::Overwrite);
+                    self.product(at, queries, keys_of, Size { m: rows, n: keys, k: size }, Write::Overwrite);
                 }
                 for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
                     let (seen, hidden) = row.split_at_mut(first + i + 1);
@@ -195,7 +195,7 @@ impl CpuDevice {
                     let out = Strided { base: y.base().add(out), row: width, column: 1 };
                     let scores = Strided { base: scores.as_ptr(), row: keys, column: 1 };
                     let values = matrix(qkv, v, packed);
-                    product(out, scores, values, Size { m: rows, n: size, k: keys }, Write::Overwrite);
+                    self.product(out, scores, values, Size { m: rows, n: size, k: keys }, Write::Overwrite);
                 }
             }
         });
@@ -267,8 +267,8 @@ impl CpuDevice {
             let keys_of = matrix(qkv, k, packed).transposed();
             let values = matrix(qkv, v, packed).transposed();
             let at = |base| Strided { base, row: keys, column: 1 };
-            product(at(p.as_mut_ptr()), queries, keys_of, scores, Write::Overwrite);
-            product(at(dp.as_mut_ptr()), dout, values, scores, Write::Overwrite);
+            self.product(at(p.as_mut_ptr()), queries, keys_of, scores, Write::Overwrite);
+            self.product(at(dp.as_mut_ptr()), dout, values, scores, Write::Overwrite);
         }
         for (i, (p, dp)) in p.chunks_exact_mut(keys).zip(dp.chunks_exact_mut(keys)).enumerate() {
             let ((p, p_hidden), (dp, dp_hidden)) = (p.split_at_mut(first + i + 1), dp.split_at_mut(first + i + 1));
@@ -291,9 +291,9 @@ impl CpuDevice {
             let (p, ds) = (Strided::rows(p, keys).pointer(), Strided::rows(dp, keys).pointer());
             let over_keys = Size { m: rows, n: size, k: keys };
             let over_rows = Size { m: keys, n: size, k: rows };
-            product(gradient(q + first * packed), ds, matrix(qkv, k, packed), over_keys, Write::Overwrite);
-            product(gradient(k), ds.transposed(), queries, over_rows, Write::Add);
-            product(gradient(v), p.transposed(), dout, over_rows, Write::Add);
+            self.product(gradient(q + first * packed), ds, matrix(qkv, k, packed), over_keys, Write::Overwrite);
+            self.product(gradient(k), ds.transposed(), queries, over_rows, Write::Add);
+            self.product(gradient(v), p.transposed(), dout, over_rows, Write::Add);
         }
     }
 }

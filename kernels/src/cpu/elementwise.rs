@@ -1,4 +1,4 @@
-//! Fill, copy, add and multiply.
+//! Fill, copy and add.
 
 #[cfg(test)]
 mod tests;
@@ -16,14 +16,6 @@ by_class! {
     pub(super) fn add(dst: &mut [f32], src: &[f32]) {
         for (d, s) in dst.iter_mut().zip(src) {
             *d += s;
-        }
-    }
-}
-
-by_class! {
-    fn multiply(dst: &mut [f32], src: &[f32]) {
-        for (d, s) in dst.iter_mut().zip(src) {
-            *d *= s;
         }
     }
 }
@@ -55,12 +47,5 @@ impl CpuDevice {
         let dst = Parts::of(dst);
         // SAFETY: runs of one division are disjoint.
         self.pool.divide(src.len(), GRAIN, |run| add(self.class, unsafe { dst.part(run.clone()) }, &src[run]));
-    }
-
-    pub(crate) fn multiply_into(&self, dst: &mut [f32], src: &[f32]) {
-        assert_eq!(dst.len(), src.len(), "KN-1 (shapes): multiply");
-        let dst = Parts::of(dst);
-        // SAFETY: runs of one division are disjoint.
-        self.pool.divide(src.len(), GRAIN, |run| multiply(self.class, unsafe { dst.part(run.clone()) }, &src[run]));
     }
 }

@@ -27,6 +27,18 @@ fn as_in_out(weight: &[f32], shape: Linear) -> Strided<&[f32]> {
 
 impl CpuDevice {
     pub(crate) fn linear(&self, y: &mut [f32], x: &[f32], weight: &[f32], bias: Option<&[f32]>, shape: Linear) {
+        self.linear_then(y, x, (weight, bias), shape, |_, _, _| ());
+    }
+
+    /// [`Self::linear`]; `then` gets every run of columns of a row of `y` once, with the row and the columns.
+    pub(super) fn linear_then(
+        &self,
+        y: &mut [f32],
+        x: &[f32],
+        (weight, bias): (&[f32], Option<&[f32]>),
+        shape: Linear,
+        then: impl Fn(&mut [f32], usize, Range<usize>) + Sync,
+    ) {
         let Linear { rows, inputs, outputs, .. } = shape;
         assert!(
             y.len() == rows * outputs
@@ -36,15 +48,28 @@ impl CpuDevice {
             "KN-1 (shapes): {shape:?}"
         );
         let size = Size { m: rows, n: outputs, k: inputs };
-        let finish = |row: &mut [f32], columns: Range<usize>| {
+        let finish = |run: &mut [f32], row: usize, columns: Range<usize>| {
             if let Some(bias) = bias {
-                add(self.class, row, &bias[columns]);
+                add(self.class, run, &bias[columns.clone()]);
             }
+            then(run, row, columns);
         };
         self.matmul(y, Strided::rows(x, inputs), as_in_out(weight, shape), size, Write::Overwrite, finish);
     }
 
     pub(crate) fn linear_input_gradient(&self, dx: &mut [f32], dy: &[f32], weight: &[f32], shape: Linear) {
+        self.linear_input_gradient_then(dx, dy, weight, shape, |_, _, _| ());
+    }
+
+    /// [`Self::linear_input_gradient`]; `then` as in [`Self::linear_then`].
+    pub(super) fn linear_input_gradient_then(
+        &self,
+        dx: &mut [f32],
+        dy: &[f32],
+        weight: &[f32],
+        shape: Linear,
+        then: impl Fn(&mut [f32], usize, Range<usize>) + Sync,
+    ) {
         let Linear { rows, inputs, outputs, .. } = shape;
         assert!(
             dx.len() == rows * inputs && dy.len() == rows * outputs && weight.len() == inputs * outputs,
@@ -52,7 +77,7 @@ impl CpuDevice {
         );
         let size = Size { m: rows, n: inputs, k: outputs };
         let weight = as_in_out(weight, shape).transposed();
-        self.matmul(dx, Strided::rows(dy, outputs), weight, size, Write::Overwrite, |_, _| ());
+        self.matmul(dx, Strided::rows(dy, outputs), weight, size, Write::Overwrite, then);
     }
 
     pub(crate) fn linear_weight_gradient(&self, dw: &mut [f32], dy: &[f32], x: &[f32], shape: Linear, write: Write) {
@@ -66,7 +91,7 @@ impl CpuDevice {
             Layout::OutIn => (dy.transposed(), x, outputs, inputs),
             Layout::InOut => (x.transposed(), dy, inputs, outputs),
         };
-        self.matmul(dw, a, b, Size { m, n, k: rows }, write, |_, _| ());
+        self.matmul(dw, a, b, Size { m, n, k: rows }, write, |_, _, _| ());
     }
 
     pub(crate) fn bias_gradient(&self, dbias: &mut [f32], dy: &[f32], write: Write) {

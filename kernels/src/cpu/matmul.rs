@@ -1,32 +1,34 @@
 //! Matrix products with bits that do not depend on threads, on how rows and columns are divided, or on storage order.
 //!
-//! The `gemm` crate keeps one accumulator an element and adds along the contraction in ascending order by fused
-//! multiply-add, but only as long as it takes the contraction in one block and the product is not so small that it takes another
-//! path. So the contraction is cut here every [`SLICE`] elements (within what it takes as one block on every machine), and
-//! products on its other paths are done by `small` in the same order: an element is
-//! `((slice 0) + (slice 1)) + ..`, each slice a chain of fused multiply-adds from zero.
+//! A microkernel keeps one accumulator an element and adds along the contraction in ascending order by fused multiply-add, from
+//! zero. The contraction is cut here every [`SLICE`] elements, and products that are too small for tiles are done by `small` in the same
+//! order: an element is `((slice 0) + (slice 1)) + ..`, each slice one chain.
 
+mod micro;
+mod pack;
+mod small;
 #[cfg(test)]
 mod tests;
+mod tiles;
 
 use std::ops::Range;
+
+use small::small;
+use tiles::Packer;
 
 use super::CpuDevice;
 use super::pool::Parts;
 use crate::device::Write;
 
+pub(super) use tiles::ROOM;
+
 /// Elements of a contraction that are summed in one chain. A constant of the arithmetic: changing it changes bits. A weight
 /// gradient over more rows is the same bits when it is made this many rows at a time, each slice added to those before.
 pub const SLICE: usize = 512;
-/// Up to this many elements of a result, `gemm` may take another path.
+/// Up to this many elements of a result, packing costs more than it gains.
 const SMALL: usize = 256;
-/// Up to this many elements of a contraction, too.
-const SHALLOW: usize = 2;
-/// Rows of a result that `gemm` gets at once. It packs them into memory of its own, which this bounds (4 MiB a thread); bits do
-/// not depend on it.
-const ROWS: usize = 2048;
-/// Columns are divided in multiples of this: a cache line, and a whole number of `gemm`'s tiles.
-const COLUMN_UNIT: usize = 48;
+/// Columns are divided in multiples of this: every panel's width divides it.
+const COLUMN_UNIT: usize = 64;
 
 /// Rows `i` and columns `j` of a matrix at `base + i row + j column`.
 #[derive(Clone, Copy)]
@@ -57,6 +59,28 @@ impl<'a> Strided<&'a [f32]> {
     }
 }
 
+impl Strided<*const f32> {
+    /// The matrix from row `i` and column `j` on.
+    ///
+    /// # Safety
+    /// That element must be within it, or nothing of the result be read.
+    unsafe fn at(self, i: usize, j: usize) -> Self {
+        // SAFETY: the caller's contract.
+        Self { base: unsafe { self.base.add(i * self.row + j * self.column) }, ..self }
+    }
+}
+
+impl Strided<*mut f32> {
+    /// As above.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn at(self, i: usize, j: usize) -> Self {
+        // SAFETY: the caller's contract.
+        Self { base: unsafe { self.base.add(i * self.row + j * self.column) }, ..self }
+    }
+}
+
 /// Sizes of a product `[m, k] x [k, n]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
@@ -65,146 +89,63 @@ pub(super) struct Size {
     pub(super) k: usize,
 }
 
-/// `c = a b`, or `c = c + a b` for a contraction of one slice, on this thread.
-///
-/// # Safety
-/// The three matrices must be valid for their sizes, `c` to write by this thread alone, and not overlap `a` or `b`.
-pub(super) unsafe fn product(
-    c: Strided<*mut f32>,
-    a: Strided<*const f32>,
-    b: Strided<*const f32>,
-    Size { m, n, k }: Size,
-    write: Write,
-) {
-    for i in (0..m).step_by(ROWS) {
-        // SAFETY: rows `i ..` of the caller's matrices.
-        unsafe {
-            let (c, a) = (Strided { base: c.base.add(i * c.row), ..c }, Strided { base: a.base.add(i * a.row), ..a });
-            product_of_rows(c, a, b, Size { m: ROWS.min(m - i), n, k }, write);
-        }
-    }
-}
-
-/// # Safety
-/// As [`product`].
-unsafe fn product_of_rows(
-    c: Strided<*mut f32>,
-    a: Strided<*const f32>,
-    b: Strided<*const f32>,
-    Size { m, n, k }: Size,
-    write: Write,
-) {
-    assert!(write == Write::Overwrite || k <= SLICE, "KN-4 (add is of the complete product): contraction {k}");
-    let mut add = write == Write::Add;
-    let mut from = 0;
-    while from < k || (k == 0 && !add) {
-        let depth = SLICE.min(k - from);
-        // SAFETY: `from < k`, or nothing is read.
-        let (a, b) = unsafe {
-            (Strided { base: a.base.add(from * a.column), ..a }, Strided { base: b.base.add(from * b.row), ..b })
-        };
-        let size = Size { m, n, k: depth };
-        if m == 1 || n == 1 || m * n <= SMALL || depth <= SHALLOW {
-            // SAFETY: the caller's contract, for a part of the contraction.
-            unsafe { small(c, a, b, size, add) };
-        } else {
-            let stride = |x: usize| x as isize;
-            // SAFETY: as above.
-            unsafe {
-                gemm::gemm(
-                    m,
-                    n,
-                    depth,
-                    c.base,
-                    stride(c.column),
-                    stride(c.row),
-                    add,
-                    a.base,
-                    stride(a.column),
-                    stride(a.row),
-                    b.base,
-                    stride(b.column),
-                    stride(b.row),
-                    1.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    gemm::Parallelism::None,
-                );
-            }
-        }
-        add = true;
-        from += depth.max(1);
-    }
-}
-
-/// One slice of a product in the same order as `gemm` takes it, sixteen columns at a time.
-///
-/// # Safety
-/// As [`product`].
-unsafe fn small(c: Strided<*mut f32>, a: Strided<*const f32>, b: Strided<*const f32>, size: Size, add: bool) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("fma") {
-            #[target_feature(enable = "fma,avx2")]
-            unsafe fn fused(c: Strided<*mut f32>, a: Strided<*const f32>, b: Strided<*const f32>, s: Size, add: bool) {
-                // SAFETY: the caller's contract.
-                unsafe { chains(c, a, b, s, add, |a, b, c| a.mul_add(b, c)) }
-            }
-            // SAFETY: the feature is there; the caller's contract.
-            unsafe { fused(c, a, b, size, add) }
-        } else {
-            // Without the instruction `gemm` multiplies, then adds.
-            // SAFETY: the caller's contract.
-            unsafe { chains(c, a, b, size, add, |a, b, c| a * b + c) }
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's contract.
-    unsafe {
-        chains(c, a, b, size, add, |a, b, c| a.mul_add(b, c));
-    }
-}
-
-/// # Safety
-/// As [`product`].
-#[inline(always)]
-unsafe fn chains(
-    c: Strided<*mut f32>,
-    a: Strided<*const f32>,
-    b: Strided<*const f32>,
-    Size { m, n, k }: Size,
-    add: bool,
-    step: impl Fn(f32, f32, f32) -> f32,
-) {
-    const COLUMNS: usize = 16;
-    for i in 0..m {
-        let mut j = 0;
-        while j < n {
-            let columns = COLUMNS.min(n - j);
-            let mut sums = [0.0_f32; COLUMNS];
-            for p in 0..k {
-                // SAFETY: element (i, p) of a.
-                let x = unsafe { *a.base.add(i * a.row + p * a.column) };
-                for (l, sum) in sums[..columns].iter_mut().enumerate() {
-                    // SAFETY: element (p, j + l) of b.
-                    *sum = step(x, unsafe { *b.base.add(p * b.row + (j + l) * b.column) }, *sum);
-                }
-            }
-            for (l, sum) in sums[..columns].iter().enumerate() {
-                // SAFETY: element (i, j + l) of c, which is this thread's.
-                let c = unsafe { &mut *c.base.add(i * c.row + (j + l) * c.column) };
-                *c = if add { *c + sum } else { *sum };
-            }
-            j += columns;
-        }
-    }
-}
-
 impl CpuDevice {
-    /// `c [m, n]`, dense, from `a [m, k]` and `b [k, n]`, on all threads. `finish` is called for every run of columns of a row
-    /// that is complete, by the thread that made it: what follows the product element by element belongs there.
+    /// `c = a b`, or `c = c + a b` for a contraction of one slice, on this thread.
+    ///
+    /// # Safety
+    /// The three matrices must be valid for their sizes, rows of `c` without gaps between elements, `c` to write by this thread
+    /// alone, and not overlap `a` or `b`.
+    pub(super) unsafe fn product(
+        &self,
+        c: Strided<*mut f32>,
+        a: Strided<*const f32>,
+        b: Strided<*const f32>,
+        size: Size,
+        write: Write,
+    ) {
+        assert!(write == Write::Overwrite || size.k <= SLICE, "KN-4 (add is of the complete product): {size:?}");
+        // SAFETY: the caller's contract.
+        unsafe { self.product_done(c, a, b, size, write, |_, _| ()) };
+    }
+
+    /// As [`Self::product`], for a contraction of any length; `done` is told each part that is complete, as rows and columns.
+    /// Takes this thread's scratch if there are several slices to add.
+    ///
+    /// # Safety
+    /// As [`Self::product`].
+    unsafe fn product_done(
+        &self,
+        c: Strided<*mut f32>,
+        a: Strided<*const f32>,
+        b: Strided<*const f32>,
+        size: Size,
+        write: Write,
+        mut done: impl FnMut(Range<usize>, Range<usize>),
+    ) {
+        let Size { m, n, k } = size;
+        let add = write == Write::Add;
+        if m == 1 || n == 1 || m * n <= SMALL || k == 0 {
+            // SAFETY: the caller's contract.
+            unsafe { small(self.products, c, a, b, size, add) };
+            done(0..m, 0..n);
+            return;
+        }
+        let mut room = self.pack_room();
+        let mut packer = Packer::new(self.products, room.view_mut().into_host());
+        // SAFETY: the caller's contract.
+        unsafe {
+            if add && k > SLICE {
+                let mut scratch = self.thread_scratch();
+                packer.add_product(scratch.view_mut().into_host(), c, a, b, size, done);
+            } else {
+                packer.product(c, a, b, size, add, done);
+            }
+        }
+    }
+
+    /// `c [m, n]`, dense, from `a [m, k]` and `b [k, n]`, on all threads. `finish` is called once for every run of columns of a row
+    /// that is complete, by the thread that made it and while its cache holds it: what follows the product element by element
+    /// belongs there.
     pub(super) fn matmul(
         &self,
         c: &mut [f32],
@@ -212,80 +153,40 @@ impl CpuDevice {
         b: Strided<&[f32]>,
         size: Size,
         write: Write,
-        finish: impl Fn(&mut [f32], Range<usize>) + Sync,
+        finish: impl Fn(&mut [f32], usize, Range<usize>) + Sync,
     ) {
         let Size { m, n, k } = size;
         assert!(c.len() == m * n && a.holds(m, k) && b.holds(k, n), "KN-1 (shapes): product {size:?}");
         let c = Parts::of(c);
-        if write == Write::Overwrite && by_columns(b, n) {
-            self.pool.divide(n, COLUMN_UNIT, |columns| {
-                let b = Strided { base: &b.base[(columns.start * b.column).min(b.base.len())..], ..b };
-                let out = Strided { base: c.base().wrapping_add(columns.start), row: n, column: 1 };
-                // SAFETY: the sizes were checked; runs of columns of one division are disjoint.
-                unsafe { product(out, a.pointer(), b.pointer(), Size { n: columns.len(), ..size }, write) };
-                for row in 0..m {
-                    // SAFETY: as above.
-                    finish(unsafe { c.part(row * n + columns.start..row * n + columns.end) }, columns.clone());
-                }
-            });
-            return;
-        }
-        self.pool.divide(m, 16, |rows| {
-            // SAFETY: runs of rows of one division are disjoint.
-            let part = unsafe { c.part(rows.start * n..rows.end * n) };
+        // One rectangle of the result, which no other thread touches.
+        let rectangle = |rows: Range<usize>, columns: Range<usize>| {
             let a = Strided { base: &a.base[(rows.start * a.row).min(a.base.len())..], ..a };
-            match write {
-                Write::Overwrite => rows_of(part, a, b, Size { m: rows.len(), ..size }),
-                Write::Add => {
-                    let mut scratch = self.thread_scratch();
-                    let scratch = scratch.view_mut().into_host();
-                    self.add_rows(part, scratch, a, b, Size { m: rows.len(), ..size });
+            let b = Strided { base: &b.base[(columns.start * b.column).min(b.base.len())..], ..b };
+            let at = |i: usize, j: usize| (rows.start + i) * n + columns.start + j;
+            let out = Strided { base: c.base().wrapping_add(at(0, 0)), row: n, column: 1 };
+            let size = Size { m: rows.len(), n: columns.len(), k };
+            let done = |i: Range<usize>, j: Range<usize>| {
+                for i in i {
+                    // SAFETY: within the rectangle.
+                    let row = unsafe { c.part(at(i, j.start)..at(i, j.end)) };
+                    finish(row, rows.start + i, columns.start + j.start..columns.start + j.end);
                 }
-            }
-            part.chunks_exact_mut(n.max(1)).for_each(|row| finish(row, 0..n));
-        });
-    }
-
-    /// The product into scratch, as many rows at a time as fit, and from there added.
-    fn add_rows(&self, c: &mut [f32], scratch: &mut [f32], a: Strided<&[f32]>, b: Strided<&[f32]>, size: Size) {
-        let Size { m, n, k } = size;
-        if k <= SLICE {
-            // SAFETY: sizes were checked by the caller, and `c` is its alone.
-            unsafe { product(dense(c, n), a.pointer(), b.pointer(), size, Write::Add) };
-            return;
-        }
-        // Columns are cut too where a row is longer than the scratch; that changes no bit.
-        let columns = n.min(scratch.len());
-        let rows = (scratch.len() / columns.max(1)).min(m);
-        for i in (0..m).step_by(rows.max(1)) {
-            let rows = rows.min(m - i);
-            for j in (0..n).step_by(columns.max(1)) {
-                let columns = columns.min(n - j);
-                let tile = &mut scratch[..rows * columns];
-                let a = Strided { base: &a.base[i * a.row..], ..a };
-                let b = Strided { base: &b.base[j * b.column..], ..b };
-                rows_of(tile, a, b, Size { m: rows, n: columns, k });
-                for (r, line) in tile.chunks_exact(columns).enumerate() {
-                    let at = (i + r) * n + j;
-                    super::elementwise::add(self.class, &mut c[at..at + columns], line);
-                }
-            }
+            };
+            // SAFETY: the sizes were checked; rectangles of one division are disjoint.
+            unsafe { self.product_done(out, a.pointer(), b.pointer(), size, write, done) };
+        };
+        if by_columns(a, size, self.threads()) {
+            self.pool.divide(n, COLUMN_UNIT, |columns| rectangle(0..m, columns));
+        } else {
+            self.pool.divide(m, 16, |rows| rectangle(rows, 0..n));
         }
     }
 }
 
-/// Whether threads share a product out by columns: every one packs all of what it does not divide, and packing a `b` that
-/// lies transposed costs a 512-row product 4 % of its time, an `a` next to nothing.
-fn by_columns(b: Strided<&[f32]>, n: usize) -> bool {
-    b.row == 1 && b.column != 1 && n >= 2 * COLUMN_UNIT
-}
-
-fn rows_of(c: &mut [f32], a: Strided<&[f32]>, b: Strided<&[f32]>, size: Size) {
-    let n = size.n;
-    // SAFETY: the caller checked the sizes; `c` is borrowed mutably, so it is this thread's and overlaps nothing.
-    unsafe { product(dense(c, n), a.pointer(), b.pointer(), size, Write::Overwrite) };
-}
-
-fn dense(c: &mut [f32], n: usize) -> Strided<*mut f32> {
-    Strided { base: c.as_mut_ptr(), row: n, column: 1 }
+/// Whether threads share a product out by columns. Every thread packs all of what is not divided: where rows of `a` lie ready,
+/// dividing columns makes nobody pack anything twice, provided that there are columns for all.
+fn by_columns(a: Strided<&[f32]>, Size { m, n, k: _ }: Size, threads: usize) -> bool {
+    let panels = n / COLUMN_UNIT;
+    let even = panels >= 4 * threads || (panels >= threads && panels.is_multiple_of(threads));
+    even && (a.column == 1 || m < n)
 }

@@ -7,6 +7,7 @@ use super::CpuDevice;
 use super::class::by_class;
 use super::math::exp;
 use super::pool::Parts;
+use crate::device::Linear;
 
 #[inline(always)]
 fn sigmoid(x: f32) -> f32 {
@@ -25,19 +26,15 @@ by_class! {
 }
 
 by_class! {
-    /// `y` gets the output again, and the packed input becomes its gradient.
-    fn backward(y: &mut [f32], gate_up: &mut [f32], dy: &[f32], width: usize) {
-        let rows = y.chunks_exact_mut(width).zip(gate_up.chunks_exact_mut(2 * width)).zip(dy.chunks_exact(width));
-        for ((y, packed), dy) in rows {
-            let (gate, up) = packed.split_at_mut(width);
-            for (((y, gate), up), &dy) in y.iter_mut().zip(gate).zip(up).zip(dy) {
-                let s = sigmoid(*gate);
-                let silu = *gate * s;
-                *y = silu * *up;
-                // silu' = s + x s (1 - s).
-                *gate = (dy * *up) * silu.mul_add(1.0 - s, s);
-                *up = dy * silu;
-            }
+    /// `y` gets the output again, and gate and up become their gradients.
+    fn backward(y: &mut [f32], gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
+        for (((y, gate), up), &dy) in y.iter_mut().zip(gate).zip(up).zip(dy) {
+            let s = sigmoid(*gate);
+            let silu = *gate * s;
+            *y = silu * *up;
+            // silu' = s + x s (1 - s).
+            *gate = (dy * *up) * silu.mul_add(1.0 - s, s);
+            *up = dy * silu;
         }
     }
 }
@@ -53,15 +50,26 @@ impl CpuDevice {
         });
     }
 
-    pub(crate) fn swiglu_backward(&self, y: &mut [f32], gate_up: &mut [f32], dy: &[f32], width: usize) {
-        let rows = check(y.len(), gate_up.len(), width);
-        assert_eq!(dy.len(), y.len(), "KN-1 (shapes): swiglu backward");
+    pub(crate) fn linear_swiglu_backward(
+        &self,
+        (dy, y): (&mut [f32], &mut [f32]),
+        gate_up: &mut [f32],
+        dout: &[f32],
+        weight: &[f32],
+        shape: Linear,
+    ) {
+        let width = shape.inputs;
+        check(y.len(), gate_up.len(), width);
+        assert_eq!(dy.len(), y.len(), "KN-1 (shapes): swiglu backward of {shape:?}");
         let (y, gate_up) = (Parts::of(y), Parts::of(gate_up));
-        self.pool.divide(rows, 1, |run| {
-            let span = run.start * width..run.end * width;
-            // SAFETY: runs of rows of one division are disjoint.
-            let (y, gate_up) = unsafe { (y.part(span.clone()), gate_up.part(2 * span.start..2 * span.end)) };
-            backward(self.class, y, gate_up, &dy[span], width);
+        self.linear_input_gradient_then(dy, dout, weight, shape, |dy, row, columns| {
+            let run = |at: usize| at + columns.start..at + columns.end;
+            // SAFETY: every run of columns of a row comes once, and gate and up do not overlap.
+            let (y, gate, up) = unsafe {
+                let packed = 2 * row * width;
+                (y.part(run(row * width)), gate_up.part(run(packed)), gate_up.part(run(packed + width)))
+            };
+            backward(self.class, y, gate, up, dy);
         });
     }
 }

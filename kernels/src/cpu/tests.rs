@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::testing::{everywhere, values};
-use crate::device::{Attention, Dropout, DropoutKey, DropoutSite, Write};
+use crate::device::{Attention, Dropout, DropoutKey, DropoutSite, Layout, Linear, Write};
 
 const KEY: DropoutKey = DropoutKey { seed: 9, step: 4, block: 1, site: DropoutSite::Attention };
 const IDS: [u64; 4] = [70, 7, 1 << 40, 3];
@@ -46,11 +46,9 @@ proptest! {
             [dx, dgamma].concat()
         });
         everywhere(|device| {
-            let (mut y, mut gate_up) = (vec![0.0; n], values(salt ^ 3, 2 * n));
+            let (mut y, gate_up) = (vec![0.0; n], values(salt ^ 3, 2 * n));
             device.swiglu(&mut y, &gate_up, width);
-            let dy = y.clone();
-            device.swiglu_backward(&mut y, &mut gate_up, &dy, width);
-            [y, dy, gate_up].concat()
+            y
         });
         let targets: Vec<u32> = (0..rows).map(|row| (row * 31 % width) as u32).collect();
         everywhere(|device| {
@@ -67,12 +65,33 @@ proptest! {
         everywhere(|device| {
             let (mut y, mut dx) = (x.clone(), dy.clone());
             device.gelu(&mut y, &x);
-            let mut slope = x.clone();
-            device.gelu_with_slope(&mut y, &mut slope);
-            device.multiply_into(&mut dx, &slope);
             device.add_into(&mut dx, &y);
             dx.push(device.sum_of_squares(&y).sum.to_f64() as f32);
             dx
+        });
+    }
+
+    #[test]
+    fn maps(
+        rows in 1_usize..260, inputs in 1_usize..150, outputs in 1_usize..150, in_out in any::<bool>(), write in write(),
+        salt in any::<u64>(),
+    ) {
+        let shape = Linear { rows, inputs, outputs, layout: if in_out { Layout::InOut } else { Layout::OutIn } };
+        let (x, w) = (values(salt, rows * inputs), values(salt ^ 1, inputs * outputs));
+        let (bias, dy) = (values(salt ^ 2, outputs), values(salt ^ 3, rows * outputs));
+        everywhere(|device| {
+            let [mut y, mut hidden] = [(); 2].map(|()| vec![f32::NAN; rows * outputs]);
+            device.linear_gelu((&mut y, &mut hidden), &x, (&w, Some(&bias)), shape);
+            let mut dw = w.clone();
+            device.linear_weight_gradient(&mut dw, &dy, &x, shape, write);
+            [y, hidden, dw].concat()
+        });
+        everywhere(|device| {
+            let [mut dhidden, mut y, mut dgated, mut z] = [(); 4].map(|()| vec![f32::NAN; rows * inputs]);
+            device.linear_gelu_backward((&mut dhidden, &mut y), &x, &dy, &w, shape);
+            let mut gate_up = values(salt ^ 4, 2 * rows * inputs);
+            device.linear_swiglu_backward((&mut dgated, &mut z), &mut gate_up, &dy, &w, shape);
+            [dhidden, y, dgated, z, gate_up].concat()
         });
     }
 

@@ -36,19 +36,3 @@ pub(super) fn rope(shape: Attention) -> Case {
         Ok(Box::new(move |device| device.rope(qkv.view_mut(), turns.view(), shape)))
     })
 }
-
-/// Reads two elements and writes one.
-pub(super) fn swiglu(rows: usize, width: usize) -> Case {
-    case("swiglu", format!("{rows} x {width}"), passes(3, rows * width), move |device, arena| {
-        let [gate_up, mut y] = buffers(device, arena, [2 * rows * width, rows * width])?;
-        Ok(Box::new(move |device| device.swiglu(y.view_mut(), gate_up.view(), width)))
-    })
-}
-
-/// Reads three elements and writes three.
-pub(super) fn swiglu_backward(rows: usize, width: usize) -> Case {
-    case("swiglu_backward", format!("{rows} x {width}"), passes(6, rows * width), move |device, arena| {
-        let [mut gate_up, mut y, dy] = buffers(device, arena, [2 * rows * width, rows * width, rows * width])?;
-        Ok(Box::new(move |device| device.swiglu_backward(y.view_mut(), gate_up.view_mut(), dy.view(), width)))
-    })
-}

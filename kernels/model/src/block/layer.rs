@@ -118,18 +118,11 @@ impl Layer {
         scope.round(&mut middle);
 
         let mut norm_2 = scope.per_row(kept, self.norm_2.statistics())?;
-        let mut hidden = {
+        let (hidden, mut y) = {
             let normed = self.norm_2.forward(scope, self.block, &middle, &mut norm_2)?;
-            self.hidden.forward(scope, self.block, &normed, wide)?
-        };
-        scope.round(&mut hidden);
-        let mut y = {
-            let mut activated = scope.per_row(Tag::Temporary, scope.sizes.inner)?;
-            match self.activation {
-                Activation::Gelu => device.gelu(activated.view_mut(), hidden.view()),
-                Activation::SwiGlu => device.swiglu(activated.view_mut(), hidden.view(), scope.sizes.inner),
-            }
-            self.mlp_proj.forward(scope, self.block, &activated, tag)?
+            let (hidden, activated) = self.activate(scope, &normed)?;
+            drop(normed);
+            (hidden, self.mlp_proj.forward(scope, self.block, &activated, tag)?)
         };
         let hidden = scope.keep(Arc::new(hidden))?;
         let dropout = scope.dropout(self.block, DropoutSite::MlpOutput);
@@ -141,6 +134,29 @@ impl Layer {
             Phase::Evaluate => None,
         };
         Ok((y, stash))
+    }
+
+    /// What the MLP's first product gives, and the activation of it.
+    fn activate(&self, scope: &Scope<'_>, normed: &Buffer) -> Result<(Buffer, Buffer), ArenaError> {
+        let (device, inner, wide) = (scope.device, scope.sizes.inner, scope.wide());
+        match self.activation {
+            // What is rounded between the two has to be complete before.
+            Activation::Gelu if !scope.sizes.stored.is_rounded() => {
+                let (mut hidden, mut activated) = (scope.per_row(wide, inner)?, scope.per_row(Tag::Temporary, inner)?);
+                self.hidden.forward_gelu(scope, self.block, normed, (&mut activated, &mut hidden))?;
+                Ok((hidden, activated))
+            }
+            Activation::Gelu | Activation::SwiGlu => {
+                let mut hidden = self.hidden.forward(scope, self.block, normed, wide)?;
+                scope.round(&mut hidden);
+                let mut activated = scope.per_row(Tag::Temporary, inner)?;
+                match self.activation {
+                    Activation::Gelu => device.gelu(activated.view_mut(), hidden.view()),
+                    Activation::SwiGlu => device.swiglu(activated.view_mut(), hidden.view(), inner),
+                }
+                Ok((hidden, activated))
+            }
+        }
     }
 
     /// Turns the gradient of the output into the gradient of the input, in place, and adds the parameters' gradient.
@@ -192,21 +208,16 @@ impl Layer {
         gradient: &Buffer,
         into: &mut Accumulator<'_>,
     ) -> Result<Buffer, ArenaError> {
-        let (device, inner) = (scope.device, scope.sizes.inner);
         let undone = self.undropped(scope, DropoutSite::MlpOutput, gradient)?;
         let dy = undone.as_ref().unwrap_or(gradient);
-        let mut dactivated = self.mlp_proj.input_gradient(scope, self.block, dy)?;
-        let mut activated = scope.per_row(Tag::Temporary, inner)?;
-        let mut hidden = Arc::into_inner(hidden.open(scope)?).expect("LA-2 (hidden values are the layer's alone)");
+        let mut activated = scope.per_row(Tag::Temporary, scope.sizes.inner)?;
+        let hidden = hidden.open(scope)?;
         let dhidden = match self.activation {
-            Activation::Gelu => {
-                device.gelu_with_slope(activated.view_mut(), hidden.view_mut());
-                device.multiply_into(dactivated.view_mut(), hidden.view());
-                dactivated
-            }
+            Activation::Gelu => self.mlp_proj.gelu_backward(scope, self.block, (&mut activated, &hidden), dy)?,
             Activation::SwiGlu => {
-                device.swiglu_backward(activated.view_mut(), hidden.view_mut(), dactivated.view(), inner);
-                hidden
+                let mut packed = Arc::into_inner(hidden).expect("LA-2 (hidden values are the layer's alone)");
+                self.mlp_proj.swiglu_backward(scope, self.block, (&mut activated, &mut packed), dy)?;
+                packed
             }
         };
         self.mlp_proj.weight_gradient(scope, dy, &activated, into);

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use shoal_kernels::{ArenaError, Buffer, Layout, Linear, Tag};
+use shoal_kernels::{ArenaError, Buffer, Layout, Linear, Tag, View};
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::ids::BlockId;
 
 use super::Scope;
 use crate::sums::Accumulator;
+use crate::weights::Opened;
 
 /// Where a map's parameters lie in its block's space: those of several maps if they are neighbours, so that one product
 /// serves them all.
@@ -41,14 +42,56 @@ impl Map {
         tag: Tag,
     ) -> Result<Buffer, ArenaError> {
         let mut y = scope.per_row(tag, self.outputs)?;
-        // A bias lies behind its weight.
-        let start = self.weight.start;
-        let end = self.bias.as_ref().map_or(self.weight.end, |bias| bias.end);
-        let both = scope.open(block, start..end)?;
-        let part = |place: &Range<usize>| both.view().range(place.start - start..place.end - start);
-        let bias = self.bias.as_ref().map(part);
-        scope.device.linear(y.view_mut(), x.view(), part(&self.weight), bias, self.shape(scope));
+        let parameters = self.open(scope, block)?;
+        let (weight, bias) = self.parts(&parameters);
+        scope.device.linear(y.view_mut(), x.view(), weight, bias, self.shape(scope));
         Ok(y)
+    }
+
+    /// `[rows, outputs]` into `hidden`, and its GELU into `activated`.
+    pub(super) fn forward_gelu(
+        &self,
+        scope: &Scope<'_>,
+        block: BlockId,
+        x: &Buffer,
+        (activated, hidden): (&mut Buffer, &mut Buffer),
+    ) -> Result<(), ArenaError> {
+        let parameters = self.open(scope, block)?;
+        let out = (activated.view_mut(), hidden.view_mut());
+        scope.device.linear_gelu(out, x.view(), self.parts(&parameters), self.shape(scope));
+        Ok(())
+    }
+
+    /// Backward of a GELU of `hidden` and this map behind it: its output again, into `activated`, and the gradient before it.
+    pub(super) fn gelu_backward(
+        &self,
+        scope: &Scope<'_>,
+        block: BlockId,
+        (activated, hidden): (&mut Buffer, &Buffer),
+        dy: &Buffer,
+    ) -> Result<Buffer, ArenaError> {
+        let shape = self.shape(scope);
+        let (mut dhidden, weight) =
+            (scope.per_row(Tag::Temporary, shape.inputs)?, scope.open(block, self.weight.clone())?);
+        let out = (dhidden.view_mut(), activated.view_mut());
+        scope.device.linear_gelu_backward(out, hidden.view(), dy.view(), weight.view(), shape);
+        Ok(dhidden)
+    }
+
+    /// Backward of a SwiGLU and this map behind it: its output again, into `activated`, and `gate_up` becomes its gradient.
+    pub(super) fn swiglu_backward(
+        &self,
+        scope: &Scope<'_>,
+        block: BlockId,
+        (activated, gate_up): (&mut Buffer, &mut Buffer),
+        dy: &Buffer,
+    ) -> Result<(), ArenaError> {
+        let shape = self.shape(scope);
+        let mut dactivated = scope.per_row(Tag::Temporary, shape.inputs)?;
+        let weight = scope.open(block, self.weight.clone())?;
+        let out = (dactivated.view_mut(), activated.view_mut());
+        scope.device.linear_swiglu_backward(out, gate_up.view_mut(), dy.view(), weight.view(), shape);
+        Ok(())
     }
 
     /// Adds the gradients of weight and bias.
@@ -68,6 +111,19 @@ impl Map {
         let weight = scope.open(block, self.weight.clone())?;
         scope.device.linear_input_gradient(dx.view_mut(), dy.view(), weight.view(), shape);
         Ok(dx)
+    }
+
+    /// Weight and bias, which lies behind its weight.
+    fn open<'a>(&self, scope: &Scope<'a>, block: BlockId) -> Result<Opened<'a>, ArenaError> {
+        let end = self.bias.as_ref().map_or(self.weight.end, |bias| bias.end);
+        scope.open(block, self.weight.start..end)
+    }
+
+    /// Weight and bias of what [`Self::open`] gave.
+    fn parts<'a>(&self, opened: &'a Opened<'_>) -> (View<'a>, Option<View<'a>>) {
+        let part =
+            |place: &Range<usize>| opened.view().range(place.start - self.weight.start..place.end - self.weight.start);
+        (part(&self.weight), self.bias.as_ref().map(part))
     }
 
     fn shape(&self, scope: &Scope<'_>) -> Linear {

@@ -1,7 +1,7 @@
 //! One query a sequence against keys and values that are kept: generation, token by token.
 
 use super::{Head, matrix, softmax};
-use crate::cpu::matmul::{Size, Strided, product};
+use crate::cpu::matmul::{Size, Strided};
 use crate::cpu::pool::Parts;
 use crate::cpu::{CpuDevice, THREAD_SCRATCH};
 use crate::device::{Attention, Write};
@@ -37,12 +37,12 @@ impl CpuDevice {
             unsafe {
                 let at = Strided { base: scores.as_mut_ptr(), row: length, column: 1 };
                 let keys = matrix(cache, key, cached).transposed();
-                product(at, query, keys, Size { m: 1, n: length, k: size }, Write::Overwrite);
+                self.product(at, query, keys, Size { m: 1, n: length, k: size }, Write::Overwrite);
                 softmax(self.class, scores, Head::of(shape, item).scale());
                 let scores = Strided { base: scores.as_ptr(), row: length, column: 1 };
                 let out = y.part(item * size..(item + 1) * size);
                 let out = Strided { base: out.as_mut_ptr(), row: size, column: 1 };
-                product(
+                self.product(
                     out,
                     scores,
                     matrix(cache, key + size, cached),

@@ -33,13 +33,14 @@ impl Case {
     fn on_threads(&self, threads: usize) -> Vec<f32> {
         let mut c = vec![f32::NAN; self.size.m * self.size.n];
         let device = device(threads, Class::detect());
-        device.matmul(&mut c, self.a(), self.b(), self.size, Write::Overwrite, |_, _| ());
+        device.matmul(&mut c, self.a(), self.b(), self.size, Write::Overwrite, |_, _, _| ());
         c
     }
 
     /// The product tile by tile, cut at the given rows and columns.
     fn tiled(&self, rows: &[usize], columns: &[usize]) -> Vec<f32> {
         let Size { m, n, k } = self.size;
+        let device = device(1, Class::detect());
         let mut c = vec![f32::NAN; m * n];
         let (a, b) = (self.a(), self.b());
         for i in rows.windows(2) {
@@ -49,7 +50,7 @@ impl Case {
                 let b = Strided { base: &b.base[j[0] * b.column..], ..b };
                 let size = Size { m: i[1] - i[0], n: j[1] - j[0], k };
                 // SAFETY: a tile within the matrices.
-                unsafe { product(out, a.pointer(), b.pointer(), size, Write::Overwrite) };
+                unsafe { device.product(out, a.pointer(), b.pointer(), size, Write::Overwrite) };
             }
         }
         c
@@ -120,7 +121,7 @@ proptest! {
         let before = values(3, m * n);
         let want: Vec<f32> = before.iter().zip(case.on_threads(1)).map(|(c, p)| c + p).collect();
         let mut got = before;
-        device(threads, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_, _| ());
+        device(threads, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_, _, _| ());
         prop_assert_eq!(bits(&got), bits(&want));
     }
 }
@@ -140,12 +141,73 @@ fn an_empty_contraction_is_zero() {
 /// The tile that goes through scratch is cut in both directions and nothing is lost at the edges.
 #[test]
 fn adding_in_small_tiles() {
-    let case = Case::new(Size { m: 37, n: 41, k: 700 }, true, true);
+    let case = Case::new(Size { m: 37, n: 141, k: 700 }, true, true);
     let want = case.on_threads(1);
-    let device = device(1, Class::detect());
-    for room in [1, 40, 41, 100, 5000] {
-        let (mut got, mut scratch) = (vec![0.0; want.len()], vec![0.0; room]);
-        device.add_rows(&mut got, &mut scratch, case.a(), case.b(), case.size);
-        assert_eq!(bits(&got), bits(&want), "room for {room}");
+    let mut room = vec![f32::NAN; ROOM];
+    for scratch in [37, 64 * 37, 128 * 37, 50_000] {
+        let (mut got, mut scratch) = (vec![0.0; want.len()], vec![f32::NAN; scratch]);
+        let out = Strided { base: got.as_mut_ptr(), row: case.size.n, column: 1 };
+        let mut packer = Packer::new(Class::detect(), &mut room);
+        // SAFETY: the whole of the result.
+        unsafe {
+            packer.add_product(&mut scratch, out, case.a().pointer(), case.b().pointer(), case.size, |_, _| ());
+        }
+        assert_eq!(bits(&got), bits(&want), "scratch of {}", scratch.len());
+    }
+}
+
+/// A contraction that is too deep to be packed at once: blocks of it follow each other, in either mode.
+#[test]
+fn a_deep_contraction_is_taken_in_blocks() {
+    let case = Case::new(Size { m: 200, n: 300, k: 9000 }, true, false);
+    let want = case.on_threads(1);
+    let small = {
+        let mut c = vec![f32::NAN; want.len()];
+        let out = Strided { base: c.as_mut_ptr(), row: case.size.n, column: 1 };
+        // SAFETY: the whole of the result.
+        unsafe { small(Class::detect(), out, case.a().pointer(), case.b().pointer(), case.size, false) };
+        c
+    };
+    assert_eq!(bits(&want), bits(&small));
+    let mut got = vec![1.0; want.len()];
+    device(2, Class::detect()).matmul(&mut got, case.a(), case.b(), case.size, Write::Add, |_, _, _| ());
+    let added: Vec<f32> = want.iter().map(|x| 1.0 + x).collect();
+    assert_eq!(bits(&got), bits(&added));
+}
+
+/// Every instruction set that fuses gives the bits of the others, tiles of every width and height; each is told every part once.
+#[test]
+fn instruction_sets_agree() {
+    for size in [Size { m: 13, n: 77, k: 530 }, Size { m: 70, n: 64, k: 31 }, Size { m: 300, n: 29, k: 3 }] {
+        for (a_transposed, b_transposed) in [(false, false), (false, true), (true, false), (true, true)] {
+            let case = Case::new(size, a_transposed, b_transposed);
+            let mut seen: Option<Vec<u32>> = None;
+            for class in [Class::Avx2, Class::Avx512, Class::Portable] {
+                let fuses = class > Class::Portable || cfg!(target_arch = "aarch64");
+                if class > Class::detect() {
+                    continue;
+                }
+                let (mut c, mut parts) = (vec![f32::NAN; size.m * size.n], vec![0; size.m * size.n]);
+                let out = Strided { base: c.as_mut_ptr(), row: size.n, column: 1 };
+                let mut room = vec![f32::NAN; ROOM];
+                let mut few = vec![f32::NAN; size.m * size.n];
+                let little = Strided { base: few.as_mut_ptr(), row: size.n, column: 1 };
+                let done = |rows: Range<usize>, columns: Range<usize>| {
+                    rows.for_each(|i| columns.clone().for_each(|j| parts[i * size.n + j] += 1));
+                };
+                // SAFETY: the whole of both results.
+                unsafe {
+                    let (a, b) = (case.a().pointer(), case.b().pointer());
+                    Packer::new(class, &mut room).product(out, a, b, size, false, done);
+                    small(class, little, a, b, size, false);
+                }
+                assert!(parts.iter().all(|&times| times == 1), "{size:?}");
+                assert_eq!(bits(&c), bits(&few), "{} {size:?}", class.name());
+                if fuses {
+                    let want = seen.get_or_insert_with(|| bits(&c));
+                    assert_eq!(&bits(&c), want, "{} {size:?}", class.name());
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
 use super::super::testing::{close, everywhere, inner, is_gradient, values, wide};
+use crate::device::{Layout, Linear};
 
 fn reference(gate_up: &[f64], width: usize) -> Vec<f64> {
     let row =
@@ -36,7 +37,12 @@ fn backward_by_finite_differences_and_the_same_output_again() {
         let dy = values(2, rows * width);
         let got = everywhere(|device| {
             let (mut y, mut gradient) = (vec![f32::NAN; rows * width], x.clone());
-            device.swiglu_backward(&mut y, &mut gradient, &dy, width);
+            // A map of one to one, so that its input gradient is what comes in.
+            let weight: Vec<f32> = (0..width * width).map(|i| f32::from(i % width == i / width)).collect();
+            let shape = Linear { rows, inputs: width, outputs: width, layout: Layout::InOut };
+            let mut through = vec![f32::NAN; rows * width];
+            device.linear_swiglu_backward((&mut through, &mut y), &mut gradient, &dy, &weight, shape);
+            assert_eq!(through, dy);
             [y, gradient].concat()
         });
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
