@@ -40,7 +40,7 @@ pub use matmul::SLICE;
 pub use normal::normals;
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use pool::Pool;
 
@@ -60,13 +60,14 @@ pub struct CpuDevice {
     scratch: Vec<Mutex<Buffer>>,
     packing: Vec<Mutex<Buffer>>,
     shared: Mutex<Buffer>,
+    panels: Option<Mutex<Buffer>>,
 }
 
 impl CpuDevice {
     /// A device of `threads` threads (one means the caller's own) of the best instruction-set class there is.
     ///
     /// # Errors
-    /// If `arena` has no room for its scratch, 6.5 MiB a thread and 1 MiB.
+    /// If `arena` has no room for its scratch, 6.5 MiB a thread, 1 MiB, and 9 MiB if there are several.
     pub fn new(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
         Self::with_class(threads, arena, Class::detect())
     }
@@ -81,6 +82,7 @@ impl CpuDevice {
             scratch: each(THREAD_SCRATCH).collect::<Result<_, _>>()?,
             packing: each(matmul::ROOM).collect::<Result<_, _>>()?,
             shared: Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?),
+            panels: (threads > 1).then(|| arena.alloc(Tag::Temporary, matmul::SHARED)).transpose()?.map(Mutex::new),
             pool: Pool::new(threads),
         })
     }
@@ -111,6 +113,16 @@ impl CpuDevice {
     /// Where this thread packs the operands of a product.
     fn pack_room(&self) -> MutexGuard<'_, Buffer> {
         self.packing[self.pool.thread()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where threads together pack an operand of a product, if there are several and no other product is being made: who holds it
+    /// waits for the pool, whose threads may be given that other product meanwhile, so nobody waits for it.
+    fn shared_panels(&self) -> Option<MutexGuard<'_, Buffer>> {
+        match self.panels.as_ref()?.try_lock() {
+            Ok(panels) => Some(panels),
+            Err(TryLockError::Poisoned(panels)) => Some(panels.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Scratch for the partial results of one operation.

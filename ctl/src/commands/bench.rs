@@ -96,6 +96,7 @@ impl Show for TrainReport {
             ("model arithmetic", format!("{:.1} GFLOP/s", self.gflops)),
             ("matrix products alone", format!("{:.1} GFLOP/s", self.ceiling_gflops)),
             ("share of that", format!("{:.1} %", self.share_of_ceiling * 100.0)),
+            ("a step", format!("{:.3} s ({:.3} to {:.3})", self.step_s.median, self.step_s.min, self.step_s.max)),
             ("resident at most", format!("{:.0} MiB", self.peak_rss_mb)),
             ("ready for the first step after", format!("{:.2} s", self.ready_s)),
             ("first step", format!("{:.2} s", self.first_step_s)),
@@ -105,6 +106,8 @@ impl Show for TrainReport {
 
 #[cfg(test)]
 mod tests {
+    use shoal_daemon::bench::Spread;
+
     use super::*;
 
     #[test]
@@ -114,6 +117,8 @@ mod tests {
             gflops: 60.0,
             ceiling_gflops: 120.0,
             share_of_ceiling: 0.5,
+            step_s: Spread { min: 0.1, median: 0.2, max: 0.4 },
+            product_gflops: Spread { min: 110.0, median: 120.0, max: 121.0 },
             peak_rss_mb: 812.0,
             ready_s: 0.1,
             first_step_s: 0.4,
@@ -127,12 +132,20 @@ mod tests {
                 "first_step_s",
                 "gflops",
                 "peak_rss_mb",
+                "product_gflops",
                 "ready_s",
                 "share_of_ceiling",
+                "step_s",
                 "tokens_per_second"
             ]
         );
         let text = report.show();
-        assert!(text.contains("12,345 tokens/s") && text.contains("50.0 %") && text.contains("812 MiB"), "{text}");
+        assert!(
+            text.contains("12,345 tokens/s")
+                && text.contains("50.0 %")
+                && text.contains("812 MiB")
+                && text.contains("0.200 s (0.100 to 0.400)"),
+            "{text}"
+        );
     }
 }

@@ -9,7 +9,9 @@ mod kernels;
 mod product;
 mod products;
 mod resident;
+mod spread;
 mod train;
 
 pub use kernels::{KernelLine, KernelsReport, kernels};
+pub use spread::Spread;
 pub use train::{BenchError, TrainReport, train};

@@ -4,6 +4,7 @@ use shoal_config::spec::ModelSpec;
 use shoal_kernels::{Arena, ArenaError, Buffer, Device, Layout, Linear, Tag};
 
 use super::product::{SQUARE, rate};
+use super::spread::Spread;
 
 /// The products to measure, with room for the largest.
 pub(super) struct Products {
@@ -11,8 +12,8 @@ pub(super) struct Products {
     x: Buffer,
     weight: Buffer,
     y: Buffer,
-    /// Best GFLOP/s of each shape so far.
-    best: Vec<f64>,
+    /// GFLOP/s of each shape, every time it was measured.
+    rates: Vec<Vec<f64>>,
 }
 
 /// Elements a token of the product into the MLP: of SwiGLU, gate and up.
@@ -47,21 +48,21 @@ impl Products {
             x: room(|s| s.rows * s.inputs)?,
             weight: room(|s| s.inputs * s.outputs)?,
             y: room(|s| s.rows * s.outputs)?,
-            best: vec![0.0; shapes.len()],
+            rates: vec![Vec::new(); shapes.len()],
             shapes,
         })
     }
 
     /// Measures every shape once more.
     pub(super) fn measure(&mut self, device: &Device) {
-        let Self { shapes, x, weight, y, best } = self;
-        for (shape, best) in shapes.iter().zip(best) {
-            *best = best.max(rate(device, *shape, y.view_mut(), (x.view(), weight.view())));
+        let Self { shapes, x, weight, y, rates } = self;
+        for (shape, rates) in shapes.iter().zip(rates) {
+            rates.push(rate(device, *shape, y.view_mut(), (x.view(), weight.view())));
         }
     }
 
-    /// The best rate of any shape.
-    pub(super) fn ceiling(&self) -> f64 {
-        self.best.iter().copied().fold(0.0, f64::max)
+    /// GFLOP/s of the shape that is best at its median; nothing before the first measurement.
+    pub(super) fn ceiling(&self) -> Option<Spread> {
+        self.rates.iter().filter_map(|rates| Spread::of(rates)).max_by(|a, b| a.median.total_cmp(&b.median))
     }
 }

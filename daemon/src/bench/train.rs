@@ -15,25 +15,30 @@ use shoal_plan::job::{DataFacts, Job};
 
 use super::products::Products;
 use super::resident;
+use super::spread::Spread;
 
 /// Training is measured for at least this long, and at least [`STEPS`] steps.
 const SPAN: Duration = Duration::from_secs(10);
 /// Least number of measured steps.
-const STEPS: u32 = 5;
+const STEPS: usize = 5;
 /// The arena's cap: a bound for mistakes, not a budget.
 const CAP: u64 = 16 << 30;
 
 /// What `bench train` found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainReport {
-    /// Tokens trained a second, the first step apart.
+    /// Tokens trained a second, at the median step.
     pub tokens_per_second: f64,
     /// Model arithmetic of these tokens, see `flop_per_token`, in 10^9 a second.
     pub gflops: f64,
-    /// Best rate of the model's own matrix products and 2048 cubed, measured between the steps.
+    /// Rate of the best of the model's own matrix products and 2048 cubed: its median, for it is measured after every step.
     pub ceiling_gflops: f64,
-    /// `gflops / ceiling_gflops`.
+    /// `gflops / ceiling_gflops`: median beside median, so that what else the machine does weighs on both alike.
     pub share_of_ceiling: f64,
+    /// Seconds of a step, the first two apart.
+    pub step_s: Spread,
+    /// GFLOP/s of the product that `ceiling_gflops` is the median of.
+    pub product_gflops: Spread,
     /// The most memory that this process had resident at once while it trained, in MiB.
     pub peak_rss_mb: f64,
     /// Seconds until the first step begins: threads, initial weights, memory.
@@ -95,20 +100,25 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let rows = u64::from(spec.train.micro_batch.min(spec.train.global_batch)) * context;
     let mut products = Products::new(&device, &arena, model, rows as usize).map_err(BenchError::Products)?;
     products.measure(&device);
-    let (mut span, mut steps) = (Duration::ZERO, 0);
-    while span < SPAN || steps < STEPS {
-        span += step()?;
-        steps += 1;
+    let (mut span, mut steps) = (Duration::ZERO, Vec::new());
+    while span < SPAN || steps.len() < STEPS {
+        let took = step()?;
+        span += took;
+        steps.push(took.as_secs_f64());
         products.measure(&device);
     }
-    let tokens_per_second = (u64::from(steps) * tokens_of_step) as f64 / span.as_secs_f64();
+    let measured = "BE-2 (at least one step and its products were measured)";
+    let (step_s, product_gflops) = (Spread::of(&steps).expect(measured), products.ceiling().expect(measured));
+    let tokens_per_second = tokens_of_step as f64 / step_s.median;
     let gflops = 1e-9 * tokens_per_second * flop_per_token(model) as f64;
-    let ceiling_gflops = products.ceiling();
+    let ceiling_gflops = product_gflops.median;
     Ok(TrainReport {
         tokens_per_second,
         gflops,
         ceiling_gflops,
         share_of_ceiling: gflops / ceiling_gflops,
+        step_s,
+        product_gflops,
         peak_rss_mb,
         ready_s: ready.as_secs_f64(),
         first_step_s: first.as_secs_f64(),

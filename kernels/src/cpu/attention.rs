@@ -15,10 +15,10 @@ use super::class::by_class;
 use super::dropout::{Stream, mask};
 use super::lanes::{LANES, Lanes};
 use super::math::exp;
-use super::matmul::{Size, Strided};
+use super::matmul::{Operand, Packer, Size, Strided};
 use super::pool::Parts;
 use super::{CpuDevice, THREAD_SCRATCH};
-use crate::device::{Attention, Dropout, Write};
+use crate::device::{Attention, Dropout};
 
 /// Queries of a tile, at most.
 const TILE: usize = 64;
@@ -170,34 +170,36 @@ impl CpuDevice {
             let statistics = unsafe { statistics.part(head.statistics()..head.statistics() + positions) };
             let mut scratch = self.thread_scratch();
             let scratch = scratch.view_mut().into_host();
-            for first in (0..positions).step_by(tile) {
-                let rows = tile.min(positions - first);
-                let keys = first + rows;
-                let scores = &mut scratch[..rows * keys];
-                let queries = matrix(qkv, q + first * packed, packed);
-                let at = Strided { base: scores.as_mut_ptr(), row: keys, column: 1 };
-                // SAFETY: rows of this head within checked buffers; scratch is this thread's.
-                unsafe {
-                    let keys_of = matrix(qkv, k, packed).transposed();
-                    self.product(at, queries, keys_of, Size { m: rows, n: keys, k: size }, Write::Overwrite);
-                }
-                for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
-                    let (seen, hidden) = row.split_at_mut(first + i + 1);
-                    statistics[first + i] = softmax(self.class, seen, head.scale());
-                    if let Some(dropout) = dropout {
-                        mask(self.class, seen, Stream::of(dropout, head.sample), head.mask_row(first + i));
+            self.packing(|packer| {
+                let keys_of = (matrix(qkv, k, packed).transposed(), size, positions);
+                let values = (matrix(qkv, v, packed), positions, size);
+                // SAFETY: rows of this head within checked buffers.
+                let ([keys_of, values], mut packer) = unsafe { packer.operands([keys_of, values]) };
+                for first in (0..positions).step_by(tile) {
+                    let rows = tile.min(positions - first);
+                    let keys = first + rows;
+                    let scores = &mut scratch[..rows * keys];
+                    let queries = matrix(qkv, q + first * packed, packed);
+                    let at = Strided { base: scores.as_mut_ptr(), row: keys, column: 1 };
+                    // SAFETY: as above; scratch is this thread's.
+                    unsafe { packer.by(at, queries, &keys_of, Size { m: rows, n: keys, k: size }) };
+                    for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
+                        let (seen, hidden) = row.split_at_mut(first + i + 1);
+                        statistics[first + i] = softmax(self.class, seen, head.scale());
+                        if let Some(dropout) = dropout {
+                            mask(self.class, seen, Stream::of(dropout, head.sample), head.mask_row(first + i));
+                        }
+                        hidden.fill(0.0);
                     }
-                    hidden.fill(0.0);
+                    let out = head.output() + first * width;
+                    // SAFETY: as above; only this item writes this head's columns of these rows.
+                    unsafe {
+                        let out = Strided { base: y.base().add(out), row: width, column: 1 };
+                        let scores = Strided { base: scores.as_ptr(), row: keys, column: 1 };
+                        packer.by(out, scores, &values, Size { m: rows, n: size, k: keys });
+                    }
                 }
-                let out = head.output() + first * width;
-                // SAFETY: as above; only this item writes this head's columns of these rows.
-                unsafe {
-                    let out = Strided { base: y.base().add(out), row: width, column: 1 };
-                    let scores = Strided { base: scores.as_ptr(), row: keys, column: 1 };
-                    let values = matrix(qkv, v, packed);
-                    self.product(out, scores, values, Size { m: rows, n: size, k: keys }, Write::Overwrite);
-                }
-            }
+            });
         });
     }
 
@@ -219,15 +221,26 @@ impl CpuDevice {
             let (p, dp) = scratch.view_mut().into_host().split_at_mut(THREAD_SCRATCH / 2);
             let heads = (item * shape.group()..(item + 1) * shape.group()).map(|item| Head::of(shape, item));
             self.clear_keys(&out, Head::of(shape, item * shape.group()));
-            for head in heads {
-                let statistics = &statistics[head.statistics()..head.statistics() + shape.positions];
-                for first in (0..shape.positions).step_by(tile) {
-                    let rows = tile.min(shape.positions - first);
-                    let keys = first + rows;
-                    let (p, dp) = (&mut p[..rows * keys], &mut dp[..rows * keys]);
-                    self.tile_backward(&out, dy, (y, statistics, qkv), head, first, (p, dp), dropout);
+            let (packed, [_, k, v]) = (shape.packed(), Head::of(shape, item * shape.group()).packed());
+            self.packing(|packer| {
+                let wanted = [
+                    (matrix(qkv, k, packed).transposed(), shape.size, shape.positions),
+                    (matrix(qkv, v, packed).transposed(), shape.size, shape.positions),
+                    (matrix(qkv, k, packed), shape.positions, shape.size),
+                ];
+                // SAFETY: rows of this group within checked buffers.
+                let (shared, mut packer) = unsafe { packer.operands(wanted) };
+                for head in heads {
+                    let statistics = &statistics[head.statistics()..head.statistics() + shape.positions];
+                    for first in (0..shape.positions).step_by(tile) {
+                        let rows = tile.min(shape.positions - first);
+                        let keys = first + rows;
+                        let scores = (&mut p[..rows * keys], &mut dp[..rows * keys]);
+                        let products = (&mut packer, &shared);
+                        self.tile_backward(&out, dy, (y, statistics, qkv), head, first, scores, products, dropout);
+                    }
                 }
-            }
+            });
         });
     }
 
@@ -251,6 +264,7 @@ impl CpuDevice {
         head: Head,
         first: usize,
         (p, dp): (&mut [f32], &mut [f32]),
+        (packer, [keys_of, values, by_key]): (&mut Packer<'_>, &[Operand<'_>; 3]),
         dropout: Option<&Dropout<'_>>,
     ) {
         let Attention { size, .. } = head.shape;
@@ -264,11 +278,9 @@ impl CpuDevice {
         let dout = matrix(dy, out, width);
         // SAFETY: rows of this head within checked buffers; scratch is this thread's.
         unsafe {
-            let keys_of = matrix(qkv, k, packed).transposed();
-            let values = matrix(qkv, v, packed).transposed();
             let at = |base| Strided { base, row: keys, column: 1 };
-            self.product(at(p.as_mut_ptr()), queries, keys_of, scores, Write::Overwrite);
-            self.product(at(dp.as_mut_ptr()), dout, values, scores, Write::Overwrite);
+            packer.by(at(p.as_mut_ptr()), queries, keys_of, scores);
+            packer.by(at(dp.as_mut_ptr()), dout, values, scores);
         }
         for (i, (p, dp)) in p.chunks_exact_mut(keys).zip(dp.chunks_exact_mut(keys)).enumerate() {
             let ((p, p_hidden), (dp, dp_hidden)) = (p.split_at_mut(first + i + 1), dp.split_at_mut(first + i + 1));
@@ -291,9 +303,9 @@ impl CpuDevice {
             let (p, ds) = (Strided::rows(p, keys).pointer(), Strided::rows(dp, keys).pointer());
             let over_keys = Size { m: rows, n: size, k: keys };
             let over_rows = Size { m: keys, n: size, k: rows };
-            self.product(gradient(q + first * packed), ds, matrix(qkv, k, packed), over_keys, Write::Overwrite);
-            self.product(gradient(k), ds.transposed(), queries, over_rows, Write::Add);
-            self.product(gradient(v), p.transposed(), dout, over_rows, Write::Add);
+            packer.by(gradient(q + first * packed), ds, by_key, over_keys);
+            packer.product(gradient(k), ds.transposed(), queries, over_rows, true, |_, _| ());
+            packer.product(gradient(v), p.transposed(), dout, over_rows, true, |_, _| ());
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod micro;
 mod pack;
+mod panels;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -13,14 +14,16 @@ mod tiles;
 
 use std::ops::Range;
 
+use micro::Micro;
+use panels::{Panels, pack_columns};
 use small::small;
-use tiles::Packer;
 
 use super::CpuDevice;
 use super::pool::Parts;
 use crate::device::Write;
 
-pub(super) use tiles::ROOM;
+pub(super) use panels::SHARED;
+pub(super) use tiles::{Operand, Packer, ROOM};
 
 /// Elements of a contraction that are summed in one chain. A constant of the arithmetic: changing it changes bits. A weight
 /// gradient over more rows is the same bits when it is made this many rows at a time, each slice added to those before.
@@ -108,6 +111,12 @@ impl CpuDevice {
         unsafe { self.product_done(c, a, b, size, write, |_, _| ()) };
     }
 
+    /// Calls `work` with what packs operands on this thread. Whoever needs the thread's scratch too takes that first.
+    pub(super) fn packing<T>(&self, work: impl FnOnce(&mut Packer<'_>) -> T) -> T {
+        let mut room = self.pack_room();
+        work(&mut Packer::new(self.products, room.view_mut().into_host()))
+    }
+
     /// As [`Self::product`], for a contraction of any length; `done` is told each part that is complete, as rows and columns.
     /// Takes this thread's scratch if there are several slices to add.
     ///
@@ -124,22 +133,21 @@ impl CpuDevice {
     ) {
         let Size { m, n, k } = size;
         let add = write == Write::Add;
-        if m == 1 || n == 1 || m * n <= SMALL || k == 0 {
+        if is_small(size) {
             // SAFETY: the caller's contract.
             unsafe { small(self.products, c, a, b, size, add) };
             done(0..m, 0..n);
             return;
         }
-        let mut room = self.pack_room();
-        let mut packer = Packer::new(self.products, room.view_mut().into_host());
-        // SAFETY: the caller's contract.
-        unsafe {
-            if add && k > SLICE {
-                let mut scratch = self.thread_scratch();
-                packer.add_product(scratch.view_mut().into_host(), c, a, b, size, done);
-            } else {
-                packer.product(c, a, b, size, add, done);
-            }
+        if add && k > SLICE {
+            // Scratch before packing, as everywhere.
+            let mut scratch = self.thread_scratch();
+            let scratch = scratch.view_mut().into_host();
+            // SAFETY: the caller's contract.
+            self.packing(|packer| unsafe { packer.add_product(scratch, c, a, b, size, done) });
+        } else {
+            // SAFETY: the caller's contract.
+            self.packing(|packer| unsafe { packer.product(c, a, b, size, add, done) });
         }
     }
 
@@ -159,7 +167,7 @@ impl CpuDevice {
         assert!(c.len() == m * n && a.holds(m, k) && b.holds(k, n), "KN-1 (shapes): product {size:?}");
         let c = Parts::of(c);
         // One rectangle of the result, which no other thread touches.
-        let rectangle = |rows: Range<usize>, columns: Range<usize>| {
+        let rectangle = |rows: Range<usize>, columns: Range<usize>, panels: Option<&Panels<'_>>| {
             let a = Strided { base: &a.base[(rows.start * a.row).min(a.base.len())..], ..a };
             let b = Strided { base: &b.base[(columns.start * b.column).min(b.base.len())..], ..b };
             let at = |i: usize, j: usize| (rows.start + i) * n + columns.start + j;
@@ -173,20 +181,42 @@ impl CpuDevice {
                 }
             };
             // SAFETY: the sizes were checked; rectangles of one division are disjoint.
-            unsafe { self.product_done(out, a.pointer(), b.pointer(), size, write, done) };
+            unsafe {
+                match panels {
+                    Some(panels) => self.packing(|packer| packer.by_panels(out, a.pointer(), panels, size, done)),
+                    None => self.product_done(out, a.pointer(), b.pointer(), size, write, done),
+                }
+            }
         };
-        if by_columns(a, size, self.threads()) {
-            self.pool.divide(n, COLUMN_UNIT, |columns| rectangle(0..m, columns));
-        } else {
-            self.pool.divide(m, 16, |rows| rectangle(rows, 0..n));
+        if by_columns(size, self.threads()) {
+            self.pool.divide(n, COLUMN_UNIT, |columns| rectangle(0..m, columns, None));
+            return;
         }
+        let (micro, len) = (Micro::of(self.products), Panels::len(Micro::of(self.products), k, n));
+        let shared = (write == Write::Overwrite && !is_small(size) && len <= SHARED).then(|| self.shared_panels());
+        let Some(mut room) = shared.flatten() else {
+            self.pool.divide(m, 16, |rows| rectangle(rows, 0..n, None));
+            return;
+        };
+        let room = &mut room.view_mut().into_host()[..len];
+        let parts = Parts::of(room);
+        self.pool.divide(n, COLUMN_UNIT, |columns| {
+            // SAFETY: the sizes were checked; runs of panels of one division are disjoint.
+            unsafe { pack_columns(self.products, &parts, b.pointer(), k, n, columns) };
+        });
+        let panels = Panels::packed(micro, room, k, n);
+        self.pool.divide(m, 16, |rows| rectangle(rows, 0..n, Some(&panels)));
     }
 }
 
-/// Whether threads share a product out by columns. Every thread packs all of what is not divided: where rows of `a` lie ready,
-/// dividing columns makes nobody pack anything twice, provided that there are columns for all.
-fn by_columns(a: Strided<&[f32]>, Size { m, n, k: _ }: Size, threads: usize) -> bool {
+/// Whether packing would cost more than it gains.
+fn is_small(Size { m, n, k }: Size) -> bool {
+    m == 1 || n == 1 || m * n <= SMALL || k == 0
+}
+
+/// Whether threads share a product out by columns: what is not divided is packed or read by every one of them, so the larger side
+/// is, provided that there are columns for all.
+fn by_columns(Size { m, n, k: _ }: Size, threads: usize) -> bool {
     let panels = n / COLUMN_UNIT;
-    let even = panels >= 4 * threads || (panels >= threads && panels.is_multiple_of(threads));
-    even && (a.column == 1 || m < n)
+    n > m && (panels >= 4 * threads || (panels >= threads && panels.is_multiple_of(threads)))
 }
