@@ -87,6 +87,14 @@ impl CpuDevice {
         })
     }
 
+    /// Bytes that a device of so many threads takes of its arena for itself.
+    #[must_use]
+    pub fn own_bytes(threads: usize) -> u64 {
+        let threads = threads.max(1);
+        let shared = if threads > 1 { matmul::SHARED } else { 0 };
+        (size_of::<f32>() * (threads * (THREAD_SCRATCH + matmul::ROOM) + SHARED_SCRATCH + shared)) as u64
+    }
+
     /// Its instruction-set class.
     #[must_use]
     pub fn class(&self) -> Class {

@@ -9,7 +9,7 @@ mod text;
 use std::sync::Arc;
 
 use shoal_config::{Bytes, JobSpec};
-use shoal_kernels::{Arena, ArenaError, Budget, Device, Tier};
+use shoal_kernels::{Arena, ArenaError, Budget, CpuDevice, Device, Tier};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
 use shoal_plan::memory::whole::{Purpose, WholeBytes, whole_bytes};
@@ -19,11 +19,6 @@ use crate::{ModelError, StageModel};
 
 pub use loss::{Evaluated, LossError, Source};
 pub use text::{Ended, TextError, Wanted, Writer};
-
-/// What each thread takes for itself: its scratch in the arena, and the product's packed operands outside of it.
-const THREAD: u64 = 10 << 20;
-/// What the device takes beside that.
-const DEVICE: u64 = 1 << 20;
 
 /// What the process may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ impl Whole {
     pub fn new(spec: &JobSpec, purpose: Purpose, room: Room) -> Result<Self, WholeError> {
         let table = Arc::new(ModelTable::of(&spec.model));
         let need = whole_bytes(spec, &table, purpose);
-        let threads = THREAD * room.threads as u64 + DEVICE;
+        let threads = CpuDevice::own_bytes(room.threads);
         if need.total().saturating_add(threads) > room.bytes {
             return Err(WholeError::Room { need, threads, allowed: room.bytes });
         }

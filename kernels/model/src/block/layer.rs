@@ -120,8 +120,7 @@ impl Layer {
         let mut norm_2 = scope.per_row(kept, self.norm_2.statistics())?;
         let (hidden, mut y) = {
             let normed = self.norm_2.forward(scope, self.block, &middle, &mut norm_2)?;
-            let (hidden, activated) = self.activate(scope, &normed)?;
-            drop(normed);
+            let (hidden, activated) = self.activate(scope, normed)?;
             (hidden, self.mlp_proj.forward(scope, self.block, &activated, tag)?)
         };
         let hidden = scope.keep(Arc::new(hidden))?;
@@ -137,17 +136,18 @@ impl Layer {
     }
 
     /// What the MLP's first product gives, and the activation of it.
-    fn activate(&self, scope: &Scope<'_>, normed: &Buffer) -> Result<(Buffer, Buffer), ArenaError> {
+    fn activate(&self, scope: &Scope<'_>, normed: Buffer) -> Result<(Buffer, Buffer), ArenaError> {
         let (device, inner, wide) = (scope.device, scope.sizes.inner, scope.wide());
         match self.activation {
             // What is rounded between the two has to be complete before.
             Activation::Gelu if !scope.sizes.stored.is_rounded() => {
                 let (mut hidden, mut activated) = (scope.per_row(wide, inner)?, scope.per_row(Tag::Temporary, inner)?);
-                self.hidden.forward_gelu(scope, self.block, normed, (&mut activated, &mut hidden))?;
+                self.hidden.forward_gelu(scope, self.block, &normed, (&mut activated, &mut hidden))?;
                 Ok((hidden, activated))
             }
             Activation::Gelu | Activation::SwiGlu => {
-                let mut hidden = self.hidden.forward(scope, self.block, normed, wide)?;
+                let mut hidden = self.hidden.forward(scope, self.block, &normed, wide)?;
+                drop(normed);
                 scope.round(&mut hidden);
                 let mut activated = scope.per_row(Tag::Temporary, inner)?;
                 match self.activation {

@@ -118,8 +118,6 @@ impl Source for Ones {
     }
 }
 
-/// What the device's own scratch counts for in the arena, with one thread.
-const SCRATCH: u64 = 3 << 20;
 /// What buffers of so small models may be rounded up by.
 const ROUNDED: u64 = 100 << 10;
 
@@ -129,7 +127,7 @@ fn what_is_taken_is_what_was_counted() {
         let table = ModelTable::of(&spec.model);
         let counted = |purpose| whole_bytes(&spec, &table, purpose).total();
         let close = |found: u64, purpose, what: &str| {
-            let (found, counted) = (found - SCRATCH, counted(purpose));
+            let (found, counted) = (found - CpuDevice::own_bytes(1), counted(purpose));
             assert!(
                 found <= counted && counted <= found + found / 3 + ROUNDED,
                 "{what}: {found} of {counted} of {:?}",
@@ -157,7 +155,7 @@ fn a_model_that_does_not_fit_is_refused_with_both_numbers_before_any_of_it_is_ta
     let error = Whole::new(&spec, purpose, room).err().expect("refused").to_string();
     assert!(error.starts_with("the model takes 26") && error.contains("and 8.0 GiB may be taken"), "{error}");
     let spec = job(2, 4, 64, 48, 300, 0.0);
-    let need = whole_bytes(&spec, &ModelTable::of(&spec.model), Purpose::Evaluate).total() + THREAD + DEVICE;
+    let need = whole_bytes(&spec, &ModelTable::of(&spec.model), Purpose::Evaluate).total() + CpuDevice::own_bytes(1);
     assert!(Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need - 1 }).is_err());
     let mut exact = Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need }).expect("just enough");
     let evaluated = exact.loss(&Ones(1000), None, |_, _| {}).expect("a loss");
