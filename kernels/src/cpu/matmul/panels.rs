@@ -46,7 +46,7 @@ impl<'a> Panels<'a> {
     pub(super) fn packed(micro: &Micro, elements: &'a [f32], depth: usize, columns: usize) -> Self {
         assert!(
             elements.len() == Self::len(micro, depth, columns),
-            "KN-5 (panels have their length): {}",
+            "KN-7 (panels have their length): {}",
             elements.len()
         );
         Self { elements, depth, columns: columns.next_multiple_of(micro.width()), width: micro.width() }

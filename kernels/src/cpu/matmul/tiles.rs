@@ -83,7 +83,7 @@ impl<'a> Packer<'a> {
                 return Operand::Loose(b);
             }
             let len = Panels::len(micro, depth, columns);
-            let here = panels.split_off_mut(..len).expect("KN-5 (panels have their length)");
+            let here = panels.split_off_mut(..len).expect("KN-7 (panels have their length)");
             // SAFETY: the caller's contract.
             Operand::Packed(unsafe { Panels::pack(class, here, b, depth, columns) })
         });
