@@ -79,7 +79,7 @@ impl CpuDevice {
         let order = sorted(scratch.view_mut().into_host(), tokens);
         let dwte = Parts::of(dwte);
         // Rows of the token table: each is summed over its tokens in ascending row order.
-        self.pool.divide(vocab, 1, |run| {
+        self.pool.divide_evenly(vocab, 1, |run| {
             let mut next = order.partition_point(|&entry| ((entry >> 32) as usize) < run.start);
             for token in run {
                 // SAFETY: table rows are disjoint.
@@ -93,7 +93,7 @@ impl CpuDevice {
         let Some(dwpe) = dwpe else { return };
         let position_rows = dwpe.len() / width;
         let dwpe = Parts::of(dwpe);
-        self.pool.divide(position_rows, 1, |run| {
+        self.pool.divide_evenly(position_rows, 1, |run| {
             for position in run {
                 // SAFETY: table rows are disjoint.
                 let out = unsafe { dwpe.part(position * width..(position + 1) * width) };

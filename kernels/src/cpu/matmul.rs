@@ -30,6 +30,8 @@ pub(super) use tiles::{Operand, Packer, ROOM};
 pub const SLICE: usize = 512;
 /// Up to this many elements of a result, packing costs more than it gains.
 const SMALL: usize = 256;
+/// Rows are divided in multiples of this: every tile's height divides it.
+const ROW_UNIT: usize = 48;
 /// Columns are divided in multiples of this: every panel's width divides it.
 const COLUMN_UNIT: usize = 64;
 
@@ -195,7 +197,7 @@ impl CpuDevice {
         let (micro, len) = (Micro::of(self.products), Panels::len(Micro::of(self.products), k, n));
         let shared = (write == Write::Overwrite && !is_small(size) && len <= SHARED).then(|| self.shared_panels());
         let Some(mut room) = shared.flatten() else {
-            self.pool.divide(m, 16, |rows| rectangle(rows, 0..n, None));
+            self.pool.divide_evenly(m, ROW_UNIT, |rows| rectangle(rows, 0..n, None));
             return;
         };
         let room = &mut room.view_mut().into_host()[..len];
@@ -205,7 +207,7 @@ impl CpuDevice {
             unsafe { pack_columns(self.products, &parts, b.pointer(), k, n, columns) };
         });
         let panels = Panels::packed(micro, room, k, n);
-        self.pool.divide(m, 16, |rows| rectangle(rows, 0..n, Some(&panels)));
+        self.pool.divide(m, ROW_UNIT, |rows| rectangle(rows, 0..n, Some(&panels)));
     }
 }
 

@@ -1,9 +1,16 @@
 //! The threads of a device.
 
+#[cfg(test)]
+mod tests;
+
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
+
+/// Parts of one division, at most.
+const MOST: usize = 64;
 
 /// No threads of its own, or a rayon pool.
 pub(super) struct Pool {
@@ -40,19 +47,42 @@ impl Pool {
         }
     }
 
-    /// Calls `body` for every part, on all threads, and returns when all are done.
+    /// Calls `body` for every part, on all threads, and returns when all are done. A thread that is done with a part takes the
+    /// next one.
     pub(super) fn each(&self, parts: usize, body: impl Fn(usize) + Sync) {
         match &self.pool {
             Some(pool) if parts > 1 => {
-                pool.install(|| (0..parts).into_par_iter().with_max_len(1).for_each(&body));
+                let (next, workers) = (AtomicUsize::new(0), parts.min(pool.current_num_threads()));
+                let work = |_| {
+                    while let Some(part) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|part| *part < parts) {
+                        body(part);
+                    }
+                };
+                pool.install(|| (0..workers).into_par_iter().with_max_len(1).for_each(work));
             }
             Some(_) | None => (0..parts).for_each(body),
         }
     }
 
-    /// Divides `0..count` into runs of a multiple of `unit`, as even as that allows and no more than there are threads, and
-    /// calls `body` for each.
+    /// Divides `0..count` into runs of a multiple of `unit`, ever smaller ones, so that a core that is disturbed keeps nobody
+    /// waiting for long, and calls `body` for each.
     pub(super) fn divide(&self, count: usize, unit: usize, body: impl Fn(Range<usize>) + Sync) {
+        let (units, threads) = (count.div_ceil(unit), self.threads());
+        let (mut edges, mut parts) = ([0; MOST + 1], 0);
+        while edges[parts] < units {
+            let left = units - edges[parts];
+            // With one thread all at once; the last part that there is room for gets the rest.
+            let share = if threads == 1 || parts + 1 == MOST { 1 } else { threads + 1 };
+            edges[parts + 1] = edges[parts] + left.div_ceil(share);
+            parts += 1;
+        }
+        let edge = |part: usize| (edges[part] * unit).min(count);
+        self.each(parts, |part| body(edge(part)..edge(part + 1)));
+    }
+
+    /// As [`Self::divide`], but as evenly as units allow and into no more runs than there are threads: for work of which every run
+    /// repeats some.
+    pub(super) fn divide_evenly(&self, count: usize, unit: usize, body: impl Fn(Range<usize>) + Sync) {
         let units = count.div_ceil(unit);
         let parts = self.threads().min(units).max(1);
         let edge = |part: usize| (units * part / parts * unit).min(count);
