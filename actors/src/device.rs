@@ -36,7 +36,14 @@ impl DeviceThread {
     /// # Errors
     /// If its scratch memory or thread cannot be had.
     pub fn start(name: &str, threads: usize, arena: Arena) -> Result<Self, DeviceError> {
-        let device = Device::cpu(threads, &arena).map_err(DeviceError::Scratch)?;
+        Self::of(name, Device::cpu(threads, &arena).map_err(DeviceError::Scratch)?, arena)
+    }
+
+    /// Starts the thread of `device`, whose buffers come from `arena`.
+    ///
+    /// # Errors
+    /// If the thread cannot be had.
+    pub fn of(name: &str, device: Device, arena: Arena) -> Result<Self, DeviceError> {
         let class = device.class();
         let queue = Queue::start(name, device).map_err(DeviceError::Thread)?;
         Ok(Self { queue, arena, class })
@@ -112,7 +119,7 @@ impl Devices {
         let arena = |tier| Arena::new(tier, budget_bytes, &budget);
         Ok(Self {
             compute: DeviceThread::start(&format!("{name}-device"), threads, arena(Tier::Device))?,
-            store: DeviceThread::start(&format!("{name}-store"), 1, arena(Tier::Host))?,
+            store: DeviceThread::of(&format!("{name}-store"), Device::for_updates(), arena(Tier::Host))?,
             budget,
         })
     }
@@ -167,5 +174,27 @@ impl Cancel {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_config::node::{least_memory, own_memory};
+
+    use shoal_kernels::CpuDevice;
+
+    use super::*;
+
+    /// The planner counts with what the configuration says of devices; here it is what they take.
+    #[test]
+    fn devices_take_what_the_planner_leaves_them() {
+        for threads in [1, 2, 3, 5] {
+            let own = own_memory(threads);
+            let devices = Devices::start("test", threads as usize, own.0).expect("just enough");
+            assert_eq!(devices.used_bytes(), own.0, "{threads} threads");
+            assert_eq!(CpuDevice::own_bytes(threads as usize), own.0, "{threads} threads");
+            assert!(Devices::start("test", threads as usize, own.0 - 1).is_err(), "{threads} threads");
+            assert!(least_memory(threads).0 >= own.0 + (4 << 20));
+        }
     }
 }

@@ -10,8 +10,22 @@ use crate::error::ConfigError;
 use crate::raw::RawNode;
 use crate::units::Bytes;
 
-/// Least memory that a worker can do anything with.
-pub const LEAST_MEMORY: Bytes = Bytes(16 << 20);
+/// What a worker's devices take of its memory for themselves: each thread's scratch and the room where it packs operands of
+/// products, scratch of them all, and with several threads the room where they pack together.
+#[must_use]
+pub fn own_memory(threads: u32) -> Bytes {
+    const THREAD: u64 = 4 * ((512 << 10) + (1 << 20) + 192 * (512 + 16));
+    const ALL: u64 = 1 << 20;
+    const TOGETHER: u64 = 4 * 768 * 3072;
+    Bytes(u64::from(threads.max(1)) * THREAD + ALL + if threads > 1 { TOGETHER } else { 0 })
+}
+
+/// Least memory that a worker of so many threads can do anything with: [`own_memory`], and 4 MiB for a job, in whole mebibytes.
+#[must_use]
+pub fn least_memory(threads: u32) -> Bytes {
+    Bytes((own_memory(threads).0 + (4 << 20)).next_multiple_of(1 << 20))
+}
+
 /// Memory of a worker that says nothing about it.
 pub const DEFAULT_MEMORY: Bytes = Bytes(2 << 30);
 
@@ -53,20 +67,23 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<NodeSpec, C
     if !is_name(&name.value) {
         return Err(name.refuse(NAME));
     }
+    let threads = match &raw.threads {
+        None => 1,
+        Some(found) if (1..=1024).contains(&found.value) => found.value as u32,
+        Some(found) => return Err(found.refuse("a whole number from 1 to 1024")),
+    };
     Ok(NodeSpec {
         name: name.value.clone(),
         listen: raw.listen.as_ref().map_or(Ok(SocketAddr::from(([127, 0, 0, 1], 0))), address)?,
         join: raw.join.as_ref().map(address).transpose()?,
         memory: match &raw.memory {
             None => DEFAULT_MEMORY,
-            Some(found) if found.value >= LEAST_MEMORY => found.value,
-            Some(found) => return Err(found.refuse(format!("at least {LEAST_MEMORY}"))),
+            Some(found) if found.value >= least_memory(threads) => found.value,
+            Some(found) => {
+                return Err(found.refuse(format!("at least {} with {threads} threads", least_memory(threads))));
+            }
         },
-        threads: match &raw.threads {
-            None => 1,
-            Some(found) if (1..=1024).contains(&found.value) => found.value as u32,
-            Some(found) => return Err(found.refuse("a whole number from 1 to 1024")),
-        },
+        threads,
         data_dir: base_dir.join(raw.data_dir.as_ref().map_or("data", |found| found.value.as_str())),
     })
 }
@@ -131,7 +148,14 @@ mod tests {
             ("join = \"127.0.0.1:4700\"".to_owned(), "node.toml: `name` is missing"),
             ("name = \"W 1\"\njoin = \"127.0.0.1:1\"".to_owned(), "node.toml:1: `name` is \"W 1\"; allowed: 1 to 63"),
             (format!("{base}memory = 2"), "node.toml:3: `memory` is 2; allowed: a size with its unit"),
-            (format!("{base}memory = \"1KiB\""), "node.toml:3: `memory` is \"1KiB\"; allowed: at least 16.0 MiB"),
+            (
+                format!("{base}memory = \"1KiB\""),
+                "node.toml:3: `memory` is \"1KiB\"; allowed: at least 12.0 MiB with 1 threads",
+            ),
+            (
+                format!("{base}threads = 2\nmemory = \"16MiB\""),
+                "node.toml:4: `memory` is \"16MiB\"; allowed: at least 27.0 MiB with 2 threads",
+            ),
             (
                 "name = \"w1\"\njoin = \"there\"".to_owned(),
                 "node.toml:2: `join` is \"there\"; allowed: an address with port",

@@ -158,7 +158,7 @@ pub struct Up {
     /// Live workers wanted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub nodes: u32,
-    /// What the arenas of a worker may hold, at least 16MiB [default: what it had, or another worker of the cluster; else 2GiB]. Running workers keep what they have.
+    /// What the arenas of a worker may hold, at least 12MiB with one thread, 27MiB with two, some 7MiB more for every further one [default: what it had, or another worker of the cluster; else 2GiB]. Running workers keep what they have.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
     /// Compute threads of a worker [default: what it had, or another worker of the cluster; else 1]. Running workers keep what they have.

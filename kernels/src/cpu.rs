@@ -3,7 +3,11 @@
 //! * KN-1 (shapes): buffers have the lengths their operation's shape says.
 //! * KN-2 (threads do not enter bits): work is divided into parts whose results do not depend on the division.
 //! * KN-3 (no allocation): scratch is taken once, when the device is made.
+//! * KN-4 (add is of the complete product): what is added to a sum is a product whose slices were all added before.
+//! * KN-5 (tokens are in the vocabulary): every token names a row of its table.
 //! * KN-6 (finite): what finite gradients make of finite weights with Adafactor is finite; why is said there.
+//! * KN-7 (panels have their length): a packed operand takes its depth times its columns, filled to whole panels.
+//! * KN-8 (no more than updates where there is no scratch): a device for updates gets nothing else to do.
 
 mod adafactor;
 mod adam;
@@ -59,7 +63,7 @@ pub struct CpuDevice {
     products: Class,
     scratch: Vec<Mutex<Buffer>>,
     packing: Vec<Mutex<Buffer>>,
-    shared: Mutex<Buffer>,
+    shared: Option<Mutex<Buffer>>,
     panels: Option<Mutex<Buffer>>,
 }
 
@@ -67,9 +71,24 @@ impl CpuDevice {
     /// A device of `threads` threads (one means the caller's own) of the best instruction-set class there is.
     ///
     /// # Errors
-    /// If `arena` has no room for its scratch, 6.5 MiB a thread, 1 MiB, and 9 MiB if there are several.
+    /// If `arena` has no room for its scratch, [`Self::own_bytes`].
     pub fn new(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
         Self::with_class(threads, arena, Class::detect())
+    }
+
+    /// A device of one thread that applies updates, copies, adds and rounds, and takes no scratch: products, norms of rows, attention
+    /// and embeddings are not for it.
+    #[must_use]
+    pub fn for_updates() -> Self {
+        Self {
+            class: Class::detect(),
+            products: Class::detect(),
+            scratch: Vec::new(),
+            packing: Vec::new(),
+            shared: None,
+            panels: None,
+            pool: Pool::new(1),
+        }
     }
 
     /// As [`Self::new`], with a class of at most the detected one for everything but matrix products.
@@ -81,13 +100,13 @@ impl CpuDevice {
             products: Class::detect(),
             scratch: each(THREAD_SCRATCH).collect::<Result<_, _>>()?,
             packing: each(matmul::ROOM).collect::<Result<_, _>>()?,
-            shared: Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?),
+            shared: Some(Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?)),
             panels: (threads > 1).then(|| arena.alloc(Tag::Temporary, matmul::SHARED)).transpose()?.map(Mutex::new),
             pool: Pool::new(threads),
         })
     }
 
-    /// Bytes that a device of so many threads takes of its arena for itself.
+    /// Bytes that [`Self::new`] takes of its arena.
     #[must_use]
     pub fn own_bytes(threads: usize) -> u64 {
         let threads = threads.max(1);
@@ -107,7 +126,8 @@ impl CpuDevice {
         self.pool.threads()
     }
 
-    /// Runs `body` on a thread of the device.
+    /// Runs `body` on a thread of the device. A device has one caller at a time, its queue's thread: an operation holds scratch
+    /// while it waits for the pool, whose threads could be given the operation of another caller meanwhile.
     pub fn enter<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         self.pool.enter(body)
     }
@@ -123,8 +143,7 @@ impl CpuDevice {
         self.packing[self.pool.thread()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where threads together pack an operand of a product, if there are several and no other product is being made: who holds it
-    /// waits for the pool, whose threads may be given that other product meanwhile, so nobody waits for it.
+    /// Where threads together pack an operand of a product, if there are several and it is not in use.
     fn shared_panels(&self) -> Option<MutexGuard<'_, Buffer>> {
         match self.panels.as_ref()?.try_lock() {
             Ok(panels) => Some(panels),
@@ -135,7 +154,8 @@ impl CpuDevice {
 
     /// Scratch for the partial results of one operation.
     fn shared_scratch(&self) -> MutexGuard<'_, Buffer> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        let shared = self.shared.as_ref().expect("KN-8 (no more than updates where there is no scratch)");
+        shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -40,6 +40,12 @@ impl Device {
         CpuDevice::new(threads, arena).map(Self::Cpu)
     }
 
+    /// A processor device of one thread for state that is only updated, copied, added and rounded; it takes no memory for itself.
+    #[must_use]
+    pub fn for_updates() -> Self {
+        Self::Cpu(CpuDevice::for_updates())
+    }
+
     /// Instruction-set class, e.g. `avx512`.
     #[must_use]
     pub fn class(&self) -> &'static str {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shoal_config::node::own_memory;
 use shoal_plan::engine::{LossCause, Millis, Offer, Timing};
 use shoal_plan::ids::{JobId, NodeId};
 use shoal_wire::api::{NodeInfo, NodeState};
@@ -263,10 +264,11 @@ impl Member {
         }
     }
 
-    /// What it brings.
+    /// What it brings: of its memory, what its devices leave.
     pub(super) fn offer(&self) -> Offer {
+        let own = own_memory(self.introduction.threads);
         Offer {
-            budget_bytes: self.introduction.budget_bytes,
+            budget_bytes: self.introduction.budget_bytes.saturating_sub(own.0),
             threads: self.introduction.threads,
             class: self.introduction.class.clone(),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use shoal_config::JobSpec;
+use shoal_config::node::{least_memory, own_memory};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::draw::{self, Summary};
 use shoal_plan::engine::Offer;
@@ -38,7 +39,17 @@ pub(super) struct Drawn {
 
 pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure> {
     let JobFile { spec, name } = job_file::of(&args.job)?;
-    let offer = Offer { budget_bytes: args.memory.0, threads: args.threads, class: "any".to_owned() };
+    let (memory, least) = (args.memory, least_memory(args.threads));
+    if memory < least {
+        return Err(Failure::Usage(format!(
+            "--memory {} is too little for a worker of {} threads; allowed: at least {}",
+            memory.exact(),
+            args.threads,
+            least.exact()
+        )));
+    }
+    let budget_bytes = memory.0.saturating_sub(own_memory(args.threads).0);
+    let offer = Offer { budget_bytes, threads: args.threads, class: "any".to_owned() };
     let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
     let drawn =
         draw(spec, &members).map_err(|error| Failure::Usage(format!("{name}: no plan is possible: {error}")))?;

@@ -1,6 +1,6 @@
 //! `up`: start a local cluster, or bring its live workers back to N.
 
-use shoal_config::node::LEAST_MEMORY;
+use shoal_config::node::least_memory;
 
 use super::Context;
 use crate::cli::Up;
@@ -9,11 +9,12 @@ use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 
 pub(super) fn run(context: &Context, args: &Up) -> Result<Verdict, Failure> {
-    if let Some(memory) = args.memory.filter(|memory| *memory < LEAST_MEMORY) {
+    let threads = args.threads.unwrap_or(1);
+    if let Some(memory) = args.memory.filter(|memory| *memory < least_memory(threads)) {
         return Err(Failure::Usage(format!(
-            "--memory {} is too little for a worker; allowed: at least {}",
+            "--memory {} is too little for a worker of {threads} threads; allowed: at least {}",
             memory.exact(),
-            LEAST_MEMORY.exact()
+            least_memory(threads).exact()
         )));
     }
     let program = std::env::current_exe().map_err(Failure::file("find", "shoalctl"))?;

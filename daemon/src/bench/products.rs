@@ -61,6 +61,11 @@ impl Products {
         }
     }
 
+    /// GFLOP/s of the fastest product that was measured.
+    pub(super) fn best(&self) -> f64 {
+        self.rates.iter().flatten().copied().fold(0.0, f64::max)
+    }
+
     /// GFLOP/s of the shape that is best at its median; nothing before the first measurement.
     pub(super) fn ceiling(&self) -> Option<Spread> {
         self.rates.iter().filter_map(|rates| Spread::of(rates)).max_by(|a, b| a.median.total_cmp(&b.median))

@@ -35,6 +35,10 @@ pub struct TrainReport {
     pub ceiling_gflops: f64,
     /// `gflops / ceiling_gflops`: median beside median, so that what else the machine does weighs on both alike.
     pub share_of_ceiling: f64,
+    /// Tokens trained a second over all measured steps, disturbed ones included.
+    pub mean_tokens_per_second: f64,
+    /// That rate's arithmetic over the best that any of the products ever reached between the steps: the harshest figure.
+    pub share_of_best: f64,
     /// Seconds of a step, the first two apart.
     pub step_s: Spread,
     /// GFLOP/s of the product that `ceiling_gflops` is the median of.
@@ -110,6 +114,7 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
     let measured = "BE-2 (at least one step and its products were measured)";
     let (step_s, product_gflops) = (Spread::of(&steps).expect(measured), products.ceiling().expect(measured));
     let tokens_per_second = tokens_of_step as f64 / step_s.median;
+    let mean_tokens_per_second = steps.len() as f64 * tokens_of_step as f64 / span.as_secs_f64();
     let gflops = 1e-9 * tokens_per_second * flop_per_token(model) as f64;
     let ceiling_gflops = product_gflops.median;
     Ok(TrainReport {
@@ -117,6 +122,8 @@ pub fn train(spec: &JobSpec, threads: usize) -> Result<TrainReport, BenchError> 
         gflops,
         ceiling_gflops,
         share_of_ceiling: gflops / ceiling_gflops,
+        mean_tokens_per_second,
+        share_of_best: 1e-9 * mean_tokens_per_second * flop_per_token(model) as f64 / products.best(),
         step_s,
         product_gflops,
         peak_rss_mb,

@@ -30,8 +30,8 @@ pub(super) use tiles::{Operand, Packer, ROOM};
 pub const SLICE: usize = 512;
 /// Up to this many elements of a result, packing costs more than it gains.
 const SMALL: usize = 256;
-/// Rows are divided in multiples of this: every tile's height divides it.
-const ROW_UNIT: usize = 48;
+/// Rows are divided in multiples of this, or of half where there are few: every tile's height divides it.
+const ROW_UNIT: usize = 96;
 /// Columns are divided in multiples of this: every panel's width divides it.
 const COLUMN_UNIT: usize = 64;
 
@@ -68,7 +68,7 @@ impl Strided<*const f32> {
     /// The matrix from row `i` and column `j` on.
     ///
     /// # Safety
-    /// That element must be within it, or nothing of the result be read.
+    /// That element must be within it, or one past its end.
     unsafe fn at(self, i: usize, j: usize) -> Self {
         // SAFETY: the caller's contract.
         Self { base: unsafe { self.base.add(i * self.row + j * self.column) }, ..self }
@@ -194,10 +194,11 @@ impl CpuDevice {
             self.pool.divide(n, COLUMN_UNIT, |columns| rectangle(0..m, columns, None));
             return;
         }
+        let unit = if m >= 8 * ROW_UNIT { ROW_UNIT } else { ROW_UNIT / 2 };
         let (micro, len) = (Micro::of(self.products), Panels::len(Micro::of(self.products), k, n));
         let shared = (write == Write::Overwrite && !is_small(size) && len <= SHARED).then(|| self.shared_panels());
         let Some(mut room) = shared.flatten() else {
-            self.pool.divide_evenly(m, ROW_UNIT, |rows| rectangle(rows, 0..n, None));
+            self.pool.divide_evenly(m, unit, |rows| rectangle(rows, 0..n, None));
             return;
         };
         let room = &mut room.view_mut().into_host()[..len];
@@ -207,7 +208,7 @@ impl CpuDevice {
             unsafe { pack_columns(self.products, &parts, b.pointer(), k, n, columns) };
         });
         let panels = Panels::packed(micro, room, k, n);
-        self.pool.divide(m, ROW_UNIT, |rows| rectangle(rows, 0..n, Some(&panels)));
+        self.pool.divide(m, unit, |rows| rectangle(rows, 0..n, Some(&panels)));
     }
 }
 

@@ -75,7 +75,7 @@ pub struct Millis(pub u64);
 /// What a node brings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Bytes its arenas may hold, all tiers.
+    /// Bytes that jobs may take of its arenas, all tiers: its memory less what its devices take for themselves.
     pub budget_bytes: u64,
     /// Compute threads.
     pub threads: u32,

@@ -104,7 +104,7 @@ const SIDE: usize = 8;
 ///
 /// # Safety
 /// Both squares must be valid, rows `to_row` and `from_row` apart, and not overlap.
-unsafe fn turn(class: Class, to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
+pub(super) unsafe fn turn(class: Class, to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
     match class {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the class says that the instructions are there; the caller's contract.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::testing::{device, values};
+use super::tiles::{COLUMNS, PANELS};
 use super::*;
 use crate::cpu::Class;
 
@@ -195,12 +196,24 @@ fn instruction_sets_agree() {
                 let done = |rows: Range<usize>, columns: Range<usize>| {
                     rows.for_each(|i| columns.clone().for_each(|j| parts[i * size.n + j] += 1));
                 };
-                // SAFETY: the whole of both results.
+                let (mut added, mut scratch) = (vec![0.0; size.m * size.n], vec![f32::NAN; size.m * 64]);
+                let sum = Strided { base: added.as_mut_ptr(), row: size.n, column: 1 };
+                let (mut packed, mut loose) = (vec![f32::NAN; size.m * size.n], vec![f32::NAN; size.m * size.n]);
+                // SAFETY: the whole of all results.
                 unsafe {
                     let (a, b) = (case.a().pointer(), case.b().pointer());
-                    Packer::new(class, &mut room).product(out, a, b, size, false, done);
+                    let mut packer = Packer::new(class, &mut room);
+                    packer.product(out, a, b, size, false, done);
+                    packer.add_product(&mut scratch, sum, a, b, size, |_, _| ());
                     small(class, little, a, b, size, false);
+                    for (to, most) in [(&mut packed, ROOM), (&mut loose, ROOM - PANELS + COLUMNS * SLICE)] {
+                        let mut packer = Packer::new(class, &mut room[..most]);
+                        let ([operand], mut packer) = packer.operands([(b, size.k, size.n)]);
+                        assert_eq!(matches!(operand, Operand::Packed(_)), most == ROOM);
+                        packer.by(Strided { base: to.as_mut_ptr(), ..out }, a, &operand, size);
+                    }
                 }
+                assert_eq!([bits(&packed), bits(&loose), bits(&added)], [(); 3].map(|()| bits(&c)), "{size:?}");
                 assert!(parts.iter().all(|&times| times == 1), "{size:?}");
                 assert_eq!(bits(&c), bits(&few), "{} {size:?}", class.name());
                 if fuses {
@@ -208,6 +221,29 @@ fn instruction_sets_agree() {
                     assert_eq!(&bits(&c), want, "{} {size:?}", class.name());
                 }
             }
+        }
+    }
+}
+
+/// More than threads pack together, and rows that are not a whole number of units.
+#[test]
+fn a_large_operand_is_packed_by_each_thread() {
+    let case = Case::new(Size { m: 1601, n: 1500, k: 1650 }, false, true);
+    assert!(case.size.n * case.size.k > SHARED);
+    assert_eq!(bits(&case.on_threads(1)), bits(&case.on_threads(3)));
+}
+
+#[test]
+fn squares_are_transposed_by_every_class() {
+    let from = values(5, 8 * 11);
+    for class in [Class::Portable, Class::Avx2, Class::Avx512].into_iter().filter(|class| *class <= Class::detect()) {
+        let mut to = vec![f32::NAN; 8 * 13];
+        // SAFETY: eight rows of eight, 11 and 13 apart.
+        unsafe { pack::turn(class, to.as_mut_ptr(), 13, from.as_ptr(), 11) };
+        for (i, row) in to.chunks(13).enumerate() {
+            let want: Vec<f32> = (0..8).map(|j| from[j * 11 + i]).collect();
+            assert_eq!(row[..8], want, "{}", class.name());
+            assert!(row[8..].iter().all(|x| x.is_nan()), "nothing beside the square is written");
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::cpu::class::Class;
 use crate::cpu::elementwise::add;
 
 /// f32 for the panels of a block of columns.
-const PANELS: usize = 1 << 20;
+pub(super) const PANELS: usize = 1 << 20;
 /// Columns that a block has where the contraction is too deep for all of it to be packed at once.
-const COLUMNS: usize = 256;
+pub(super) const COLUMNS: usize = 256;
 
 /// f32 that a thread needs to pack operands.
 pub(in crate::cpu) const ROOM: usize = PANELS + TILES;
@@ -57,11 +57,13 @@ fn runs(len: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl<'a> Packer<'a> {
+    /// With room for rows, and the rest for panels: [`ROOM`], or at least for one block of columns over one slice.
+    ///
     /// # Panics
-    /// If `room` is not of [`ROOM`].
+    /// If `room` is less than that.
     pub(super) fn new(class: Class, room: &'a mut [f32]) -> Self {
-        assert!(room.len() == ROOM, "KN-1 (shapes): {} elements to pack in", room.len());
-        let (panels, tiles) = room.split_at_mut(PANELS);
+        assert!(room.len() >= TILES + COLUMNS * SLICE, "KN-1 (shapes): {} elements to pack in", room.len());
+        let (tiles, panels) = room.split_at_mut(TILES);
         Self { class, panels, tiles }
     }
 
@@ -196,10 +198,10 @@ impl<'a> Packer<'a> {
                 for depth in runs(k, block.depth) {
                     // SAFETY: parts of the caller's matrices.
                     unsafe {
-                        let (size, first) =
+                        let (len, ready) =
                             (Panels::len(micro, depth.len(), columns.len()), packed.as_ref() == Some(&depth));
-                        let panels = if first {
-                            Panels::packed(micro, &self.panels[..size], depth.len(), columns.len())
+                        let panels = if ready {
+                            Panels::packed(micro, &self.panels[..len], depth.len(), columns.len())
                         } else {
                             let b = b.at(depth.start, columns.start);
                             Panels::pack(self.class, self.panels, b, depth.len(), columns.len())
