@@ -15,6 +15,7 @@ use crate::memory::{self, NodeBytes};
 use crate::predict::{self, Prediction};
 use crate::schedule::Instruction;
 use crate::schedule::timeline::Timeline;
+use crate::traffic::{self, Bytes};
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,8 @@ pub struct Summary {
     pub step_nanoseconds: u64,
     /// Idle share of the devices in forward and backward.
     pub bubble: f64,
+    /// Bytes that a step sends between nodes.
+    pub step_bytes: Bytes,
     /// A row a device.
     pub timeline: Vec<String>,
 }
@@ -133,6 +136,7 @@ pub fn summary(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<No
         spares: plan.spares.iter().map(NodeId::to_string).collect(),
         step_nanoseconds: prediction.step(),
         bubble: prediction.pass.bubble(),
+        step_bytes: traffic::of_step(plan, &job.spec, table).total(),
         timeline: bars(&prediction.pass, WIDTH),
     }
 }
@@ -164,6 +168,7 @@ pub fn text(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<NodeI
     let step = summary.step_nanoseconds as f64 / 1e6;
     let percent = summary.bubble * 100.0;
     put(&mut out, format_args!("\npredicted step {step:.1} ms, bubble {percent:.1} % of forward and backward"));
+    put(&mut out, format_args!("{}", sends(summary.step_bytes)));
     put(&mut out, format_args!("0-9 forward of a micro-batch, a-j its backward, = loss, . idle"));
     let devices = predict::devices(plan);
     for (node, row) in devices.iter().zip(&summary.timeline) {
@@ -221,6 +226,17 @@ fn blocks(table: &ModelTable, range: std::ops::Range<u32>) -> String {
         words.push("head".to_owned());
     }
     words.join(", ")
+}
+
+/// What a step sends, in words.
+fn sends(bytes: Bytes) -> String {
+    let Bytes { activation, activation_gradient, gradient_partial, shadow_gradient, weights } = bytes;
+    let [activations, partials, shadows, weights, all] =
+        [activation + activation_gradient, gradient_partial, shadow_gradient, weights, bytes.total()].map(mebibytes);
+    format!(
+        "a step sends {all} between nodes: activations and their gradients {activations}, gradients to owners {partials}, \
+         to shadows {shadows}, weights {weights}"
+    )
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -3,7 +3,7 @@
 //! Table of contents, in the order of the first walk in docs/ARCHITECTURE.md:
 //! [`ids`] names things; [`blocks`], [`space`] and [`state`] give every piece of training state one address; [`lanes`] fixes the
 //! tree that sums virtual replicas; [`batch`] names the samples of a step; [`schedule`] is what a seat does in a pass;
-//! [`cost`], [`memory`], [`partition`] and [`predict`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
+//! [`cost`], [`memory`], [`partition`], [`traffic`] and [`predict`] weigh layouts; [`planner`] chooses one and lists what must move; [`check`] proves
 //! it and [`draw`] shows it; [`layout`] is the immutable, numbered plan; [`ledger`] is the chain of commit records, and what it starts from is in `genesis`; [`decay`] says which parameters decay;
 //! [`digest`] names a whole state; [`protocol`] is what the engine and the holders of state say to each other; [`engine`]
 //! and [`holder`] are the two state machines that say it.
@@ -39,4 +39,5 @@ pub mod schedule;
 pub mod sim;
 pub mod space;
 pub mod state;
+pub mod traffic;
 pub mod weights;

@@ -8,6 +8,7 @@ use shoal_plan::holder::{HolderEvent, SlotId};
 use shoal_plan::ids::Generation;
 use shoal_plan::ledger::Version;
 use shoal_plan::protocol::{Persist, PersistMode};
+use shoal_wire::api::NodeReport;
 
 use super::message::{HolderMsg, Work, WorkDone};
 use super::slot::Snapshot;
@@ -50,16 +51,14 @@ impl HolderState {
     }
 
     /// Keeps the counters on disk, for whoever asks when no arena holds the job any more.
-    pub(super) fn keep_report(&self) {
-        if self.adopted.is_none() {
-            return;
-        }
-        let (shelf, job, report) = (self.args.shelf.clone(), self.args.id, self.report());
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = shelf.write_report(job, &report) {
-                tracing::warn!(%job, error = &error as &dyn std::error::Error, "report is not kept");
-            }
-        });
+    pub(super) async fn keep_report(&self, report: NodeReport) {
+        let (shelf, job) = (self.args.shelf.clone(), self.args.id);
+        let cause = match tokio::task::spawn_blocking(move || shelf.write_report(job, &report)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => crate::chain(&error),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(%job, cause, "report is not kept");
     }
 }
 

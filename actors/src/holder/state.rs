@@ -123,7 +123,7 @@ impl HolderState {
                 self.run(generation, pass, step, loss_scale.map_or(1.0, LossScale::factor))?;
             }
             HolderCommand::Move(command) => self.carry(command),
-            HolderCommand::Release => self.release(),
+            HolderCommand::Release => self.release().await,
         }
         Ok(())
     }
@@ -191,9 +191,13 @@ impl HolderState {
 
     /// Frees everything, but keeps the counters where a later process finds them. The job is over for this node: if it takes
     /// part again, that is with a new holder.
-    fn release(&mut self) {
-        self.keep_report();
+    async fn release(&mut self) {
+        let report = self.adopted.is_some().then(|| self.report());
         self.dismantle();
+        // Whoever asks meanwhile is answered from what is written here, not from what was before the last pass.
+        if let Some(report) = report {
+            self.keep_report(report).await;
+        }
         self.me.stop(None);
     }
 

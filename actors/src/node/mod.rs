@@ -15,6 +15,7 @@
 mod actor;
 mod config;
 mod door;
+mod ending;
 mod error;
 mod handle;
 mod heartbeat;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::actor::NodeMsg;
 use super::config::NodeConfig;
 use super::door::Door;
+use super::ending::Ending;
 use super::handle::NodeEnd;
 use super::heartbeat::Heart;
 use super::links::Links;
@@ -53,6 +54,7 @@ pub(super) struct NodeState {
     intent: Intent,
     door: Door,
     jobs: BTreeMap<JobId, JobHere>,
+    ending: Ending,
     end: watch::Sender<Option<NodeEnd>>,
 }
 
@@ -102,6 +104,7 @@ impl NodeState {
             intent: Intent::Stay,
             door: Door::default(),
             jobs: BTreeMap::new(),
+            ending: Ending::default(),
             end,
         }
     }
@@ -257,8 +260,8 @@ impl NodeState {
             ToWorker::Holder { job, message } => self.engine_says(job, message),
             ToWorker::Ask { request, question } => {
                 let (Question::Report { job } | Question::Manifest { job } | Question::Written { job, .. }) = question;
-                let holder = self.jobs.get(&job).map(|here| here.holder.clone());
-                questions::answer(self.links.clone(), self.shelf.clone(), holder, request, question);
+                let holder = self.jobs.get(&job).map(|here| &here.holder).or_else(|| self.ending.of(job));
+                questions::answer(self.links.clone(), self.shelf.clone(), holder.cloned(), request, question);
             }
             ToWorker::Chaos(Chaos::PanicStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Panic)),
             ToWorker::Chaos(Chaos::HangStage { job }) => self.cast(job, HolderMsg::FailStage(StageFault::Hang)),
@@ -314,6 +317,7 @@ impl NodeState {
         let Some(here) = self.jobs.get_mut(&job) else { return };
         here.generation = here.generation.max(generation);
         if release && here.generation == generation {
+            self.ending.add(job, here.holder.clone());
             self.jobs.remove(&job);
             self.links.endpoint.forget(job);
             self.expect_transfers();

@@ -23,6 +23,8 @@ node  seats   owns  shadows   device     host      budget
 n1    s0r0   66560        0  4.4 MiB  0.0 MiB  1024.0 MiB
 ";
     assert!(text.starts_with(head), "{text}");
+    let sent = traffic::of_step(&plan, &job.spec, &table).total().total() as f64 / f64::from(1 << 20);
+    assert!(text.contains(&format!("\na step sends {sent:.1} MiB between nodes: activations")), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.ends_with('|')).collect();
     assert_eq!(rows.len(), 4, "a row for each node that computes:\n{text}");
     assert!(rows.iter().all(|row| row.len() == rows[0].len() && row.contains('0') && row.contains('h')), "{text}");

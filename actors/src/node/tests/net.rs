@@ -8,16 +8,20 @@ use std::time::Duration;
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorRef};
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::ids::{Digest, JobId};
+use shoal_plan::engine::Record;
+use shoal_plan::ids::{Digest, JobId, NodeId, PieceId};
 use shoal_plan::job::Job;
-use shoal_wire::api::{JobState, JobStatus, LedgerLine, NodeReport};
+use shoal_plan::layout::Plan;
+use shoal_wire::api::{JobState, JobStatus, LedgerLine, NodeReport, RedundancyState};
 use shoal_wire::control::{Answer, Question};
+use shoal_wire::journal::Entry;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::coordinator::written::Catalogue;
 use crate::coordinator::{
-    CoordinatorActor, CoordinatorArgs, CoordinatorMsg, MemoryJournal, NodeAnswer, Patience, Read, Repeat, Reply, To,
+    CoordinatorActor, CoordinatorArgs, CoordinatorMsg, Journal, MemoryJournal, NodeAnswer, Patience, Read, Repeat,
+    Reply, To,
 };
 use crate::node::{self, NodeConfig, NodeEnd, NodeHandle};
 use crate::transport::{ClusterCa, Endpoint, EndpointConfig, NoBulk};
@@ -44,6 +48,13 @@ pub(super) struct Net {
 pub(super) struct Ending {
     pub(super) ledger: String,
     pub(super) state: Digest,
+}
+
+/// A plan that was deployed, with the shadows that were to be filled behind training.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) plan: Arc<Plan>,
+    pub(super) unfilled: Vec<(PieceId, NodeId)>,
 }
 
 impl Net {
@@ -214,6 +225,42 @@ impl Net {
                 Answer::Manifest(_) | Answer::Written(_) | Answer::Refused(_) => None,
             })
             .collect()
+    }
+
+    /// Every plan that a job's journal has.
+    pub(super) fn plans(&self, job: JobId) -> Vec<Planned> {
+        let entries = self.journal.load().expect("it is memory");
+        let records = entries.into_iter().filter_map(|entry| match entry {
+            Entry::Line { job: of, line, .. } if of == job => Some(line.record),
+            _ => None,
+        });
+        let planned = records.filter_map(|record| match record {
+            Record::Planned { plan, unfilled, .. } => Some(Planned { plan, unfilled }),
+            _ => None,
+        });
+        planned.collect()
+    }
+
+    /// Every node id that was given out, with the worker's name.
+    pub(super) fn names(&self) -> BTreeMap<NodeId, String> {
+        let entries = self.journal.load().expect("it is memory");
+        let nodes = entries.into_iter().filter_map(|entry| match entry {
+            Entry::Node { id, name, .. } => Some((id, name)),
+            _ => None,
+        });
+        nodes.collect()
+    }
+
+    /// Waits until every shadow is there.
+    pub(super) async fn until_filled(&self, job: JobId) {
+        self.until("full redundancy", move |net| {
+            Box::pin(async move {
+                let status = net.status(job).await;
+                assert!(status.state != JobState::Failed, "{:?}", status.reason);
+                status.redundancy.state == RedundancyState::Full
+            })
+        })
+        .await;
     }
 
     pub(super) async fn events(&self, job: JobId) -> String {
