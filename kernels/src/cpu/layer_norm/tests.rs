@@ -18,14 +18,20 @@ fn reference(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
 struct Case {
     x: Vec<f32>,
     gamma: Vec<f32>,
-    beta: Vec<f32>,
+    /// None: a norm without a shift.
+    beta: Option<Vec<f32>>,
     dy: Vec<f32>,
     rows: usize,
 }
 
 fn case(rows: usize, width: usize) -> Case {
     let n = rows * width;
-    Case { x: values(1, n), gamma: values(2, width), beta: values(3, width), dy: values(4, n), rows }
+    Case { x: values(1, n), gamma: values(2, width), beta: Some(values(3, width)), dy: values(4, n), rows }
+}
+
+/// With a shift and without.
+fn cases(rows: usize, width: usize) -> [Case; 2] {
+    [case(rows, width), Case { beta: None, ..case(rows, width) }]
 }
 
 impl Case {
@@ -33,54 +39,65 @@ impl Case {
     fn forward(&self) -> Vec<f32> {
         everywhere(|device| {
             let (mut y, mut stats) = (vec![0.0; self.x.len()], vec![0.0; 2 * self.rows]);
-            device.layer_norm(&mut y, &mut stats, &self.x, (&self.gamma, Some(&self.beta)), EPSILON);
+            device.layer_norm(&mut y, &mut stats, &self.x, (&self.gamma, self.beta.as_deref()), EPSILON);
             [y, stats].concat()
         })
     }
 
-    /// dx, dgamma, dbeta, all starting from `before`.
+    /// The shift in f64, zeros if there is none.
+    fn shift(&self) -> Vec<f64> {
+        self.beta.as_deref().map_or_else(|| vec![0.0; self.gamma.len()], wide)
+    }
+
+    /// dx, dgamma, and dbeta if there is a shift, all starting from `before`.
     fn backward(&self, write: Write, before: f32) -> Vec<f32> {
         let stats = self.forward().split_off(self.x.len());
         let width = self.gamma.len();
         everywhere(|device| {
             let mut dx = vec![before; self.x.len()];
-            let (mut dgamma, mut dbeta) = (vec![before; width], vec![before; width]);
-            let parameters = (&mut dgamma[..], Some(&mut dbeta[..]), write);
+            let (mut dgamma, mut dbeta) = (vec![before; width], self.beta.as_ref().map(|_| vec![before; width]));
+            let parameters = (&mut dgamma[..], dbeta.as_deref_mut(), write);
             device.layer_norm_backward((&mut dx, write), parameters, &self.dy, (&self.x, &stats), &self.gamma);
-            [dx, dgamma, dbeta].concat()
+            [dx, dgamma, dbeta.unwrap_or_default()].concat()
         })
     }
 }
 
 #[test]
 fn forward_as_the_reference() {
-    for (rows, width) in [(1, 1), (3, 16), (5, 7), (130, 48), (2, 771)] {
-        let case = case(rows, width);
-        let want = reference(&wide(&case.x), &wide(&case.gamma), &wide(&case.beta));
+    for case in [(1, 1), (3, 16), (5, 7), (130, 48), (2, 771)].into_iter().flat_map(|(r, w)| cases(r, w)) {
+        let (rows, width) = (case.rows, case.gamma.len());
+        let want = reference(&wide(&case.x), &wide(&case.gamma), &case.shift());
         close("y", &case.forward()[..rows * width], &want, 2e-6);
     }
 }
 
 #[test]
 fn backward_by_finite_differences() {
-    for (rows, width) in [(2, 16), (3, 7), (70, 5)] {
-        let case = case(rows, width);
-        let (x, gamma, beta) = (wide(&case.x), wide(&case.gamma), wide(&case.beta));
+    for case in [(2, 16), (3, 7), (70, 5)].into_iter().flat_map(|(r, w)| cases(r, w)) {
+        let (rows, width) = (case.rows, case.gamma.len());
+        let (x, gamma, beta) = (wide(&case.x), wide(&case.gamma), case.shift());
         let got = case.backward(Write::Overwrite, f32::NAN);
         let (dx, rest) = got.split_at(rows * width);
         let (dgamma, dbeta) = rest.split_at(width);
         is_gradient("dx", dx, &x, |x| inner(&reference(x, &gamma, &beta), &case.dy), 1e-5);
         is_gradient("dgamma", dgamma, &gamma, |gamma| inner(&reference(&x, gamma, &beta), &case.dy), 1e-5);
-        is_gradient("dbeta", dbeta, &beta, |beta| inner(&reference(&x, &gamma, beta), &case.dy), 1e-5);
+        match &case.beta {
+            Some(_) => {
+                is_gradient("dbeta", dbeta, &beta, |beta| inner(&reference(&x, &gamma, beta), &case.dy), 1e-5);
+            }
+            None => assert!(dbeta.is_empty(), "no shift, no gradient of one"),
+        }
     }
 }
 
 #[test]
 fn add_is_one_addition_of_the_whole_result() {
-    let case = case(100, 24);
-    let plain = case.backward(Write::Overwrite, 0.0);
-    let added = case.backward(Write::Add, 0.125);
-    assert_eq!(added, plain.iter().map(|x| 0.125 + x).collect::<Vec<_>>());
+    for case in cases(100, 24) {
+        let plain = case.backward(Write::Overwrite, 0.0);
+        let added = case.backward(Write::Add, 0.125);
+        assert_eq!(added, plain.iter().map(|x| 0.125 + x).collect::<Vec<_>>());
+    }
 }
 
 /// Wide rows leave room for few blocks, which then get taller: a function of the shape alone.
