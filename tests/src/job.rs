@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 pub enum Family {
     /// With the job's dropout.
     Gpt2,
-    /// Grouped queries, a head of its own; drops nothing.
+    /// The same without biases, with a head of its own.
+    BareGpt2,
+    /// Grouped queries, a head of its own; drops attention weights.
     Llama,
-    /// Biases, and the head is the token table.
+    /// Biases, and the head is the token table; drops nothing.
     TiedLlama,
 }
 
@@ -125,7 +127,12 @@ impl JobFile {
     fn model(&self) -> String {
         match self.family {
             Family::Gpt2 => format!("kind = \"gpt2\"\ndropout = {:?}", self.dropout),
-            Family::Llama => "kind = \"llama\"\nkv_heads = 2\ninner = 176".to_owned(),
+            Family::BareGpt2 => {
+                format!("kind = \"gpt2\"\ndropout = {:?}\nbias = false\ntied_head = false", self.dropout)
+            }
+            Family::Llama => {
+                format!("kind = \"llama\"\nkv_heads = 2\ninner = 176\nattention_dropout = {:?}", self.dropout)
+            }
             Family::TiedLlama => {
                 "kind = \"llama\"\nkv_heads = 1\ninner = 176\ntied_head = true\nattention_bias = true\nmlp_bias = true"
                     .to_owned()

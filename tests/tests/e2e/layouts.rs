@@ -59,13 +59,17 @@ fn another_seed_or_dropout_gives_another_digest() {
 
 /// A head of its own at the end of a pipeline, one that is the token table at the other end, and workers that are killed.
 #[test]
-fn a_llama_has_one_digest_whatever_happens() {
+fn a_family_has_one_digest_whatever_happens() {
     let cluster = cluster(1);
-    for family in [Family::Llama, Family::TiedLlama] {
+    for (family, layouts) in [
+        (Family::Llama, &[(1, 1, 1, "gpipe"), (2, 3, 2, "1f1b"), (3, 1, 3, "gpipe")][..]),
+        (Family::TiedLlama, &[(1, 1, 1, "gpipe"), (2, 3, 2, "1f1b")][..]),
+        (Family::BareGpt2, &[(1, 1, 1, "gpipe"), (3, 3, 1, "1f1b")][..]),
+    ] {
         cluster.grow(1);
         let file = JobFile { family, steps: 30, ..JobFile::default() };
         let mut digests = Vec::new();
-        for (nodes, pipeline, data, schedule) in [(1, 1, 1, "gpipe"), (2, 3, 2, "1f1b"), (3, 1, 3, "gpipe")] {
+        for &(nodes, pipeline, data, schedule) in layouts {
             cluster.grow(nodes);
             let name = format!("{family:?}-n{nodes}p{pipeline}d{data}");
             let job = cluster.submit(
@@ -73,6 +77,7 @@ fn a_llama_has_one_digest_whatever_happens() {
             );
             digests.push((name, cluster.final_digest(&job).state_blake3));
         }
+        cluster.grow(3);
         let job =
             cluster.submit(&JobFile { data: 1, ..file.clone() }.write(cluster.path(), &format!("{family:?}-killed")));
         for (step, victim) in [(8, 0), (18, 1)] {
