@@ -11,6 +11,7 @@ mod files;
 pub mod http;
 pub mod lock;
 pub mod logging;
+pub mod process;
 mod respawn;
 pub mod role;
 mod root;

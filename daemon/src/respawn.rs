@@ -15,11 +15,10 @@ use rustix::process::{
 use crate::cluster::ClusterDir;
 use crate::files::PidFile;
 use crate::lock::DirLock;
+use crate::process::RESPAWNED;
 use crate::run::DaemonError;
 use crate::signals;
 
-/// Set in the child's environment.
-const CHILD: &str = "SHOAL_RESPAWNED";
 /// How often the child is looked at besides when the system says that it changed.
 const LOOK: Duration = Duration::from_millis(100);
 /// First and longest pause before a start that follows a quick death.
@@ -31,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The respawner whose child this process is, if it is one.
 pub(crate) fn parent() -> Option<Pid> {
-    let pid = std::env::var(CHILD).ok()?;
+    let pid = std::env::var(RESPAWNED).ok()?;
     Pid::from_raw(pid.parse().ok()?)
 }
 
@@ -104,7 +103,7 @@ fn start() -> Result<Child, DaemonError> {
     let exe = std::env::current_exe().map_err(|source| DaemonError::System { what: "its own path", source })?;
     Command::new(exe)
         .args(std::env::args_os().skip(1))
-        .env(CHILD, std::process::id().to_string())
+        .env(RESPAWNED, std::process::id().to_string())
         .spawn()
         .map_err(|source| DaemonError::System { what: "a child process", source })
 }

@@ -17,14 +17,15 @@ use tempfile::TempDir;
 /// Generous: two cores may be busy with other tests.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Tells of every file that gets its name in the cluster directory, or among its process ids.
+/// Tells of every file in the cluster directory, or among its process ids, that gets its name or is written into.
 struct Names(Receiver<()>);
 
 impl Names {
     fn of(cluster: &ClusterDir) -> Self {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
         for dir in [cluster.root(), &cluster.pids()] {
-            inotify::add_watch(&watch, dir, inotify::WatchFlags::MOVED_TO).expect("a directory");
+            inotify::add_watch(&watch, dir, inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY)
+                .expect("a directory");
         }
         let (tell, told) = channel();
         std::thread::spawn(move || {
@@ -70,6 +71,15 @@ impl Cluster {
             // It writes its process id, then, once it listens, its address.
             let left = give_up.saturating_duration_since(Instant::now());
             self.names.0.recv_timeout(left).expect("another coordinator comes");
+        }
+    }
+
+    /// Waits until the log says something.
+    fn logged(&self, words: &str) {
+        let give_up = Instant::now() + DEADLINE;
+        while !std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default().contains(words) {
+            let left = give_up.saturating_duration_since(Instant::now());
+            self.names.0.recv_timeout(left).expect("it is said");
         }
     }
 
@@ -160,6 +170,24 @@ fn a_coordinator_does_not_outlive_its_respawner() {
         let _ = tell.send(());
     });
     told.recv_timeout(DEADLINE).expect("the coordinator, which holds the lock, ends");
+}
+
+/// The orphan is stopped, so that it is still there when the next respawner comes; one that runs has all but ended by then.
+#[test]
+fn a_respawner_that_follows_a_killed_one_waits_for_the_coordinator_that_is_left() {
+    let mut cluster = Cluster::up();
+    let first = cluster.coordinator(None);
+    // Stopped too, or it would kill the coordinator that is.
+    kill_process(Pid::from_child(&cluster.respawner), Signal::STOP).expect("it lives");
+    kill_process(first, Signal::STOP).expect("it lives");
+    cluster.respawner.kill().expect("it lives");
+    cluster.respawner.wait().expect("it ends");
+    cluster.respawner = shoald(cluster.dir.path(), "respawn").spawn().expect("starts");
+    cluster.logged("in use by a process that is ending");
+    assert!(is_alive(first));
+    kill_process(first, Signal::CONT).expect("it lives");
+    let second = cluster.coordinator(Some(first));
+    assert!(is_alive(second) && cluster.respawner.try_wait().expect("looked at").is_none());
 }
 
 #[test]

@@ -34,7 +34,7 @@ const ONLY: [(&str, &[&str]); 11] = [
 ];
 
 /// What `shoalctl` may name of the daemon: to be one, to find one, and what is computed in its own process.
-const OF_THE_DAEMON: [&str; 8] = ["Role", "bench", "cli", "cluster", "lock", "pki", "run", "whole"];
+const OF_THE_DAEMON: [&str; 9] = ["Role", "bench", "cli", "cluster", "lock", "pki", "process", "run", "whole"];
 
 /// `plan` decides; none of these may be reachable from it.
 const IMPURE: [&str; 10] =

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use shoal_daemon::process::stat;
 
 use crate::failure::Failure;
 
@@ -21,22 +22,11 @@ pub struct Process {
     pub started_at: u64,
 }
 
-/// What the system knows of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    parent: u32,
-    started_at: u64,
-    /// It has been killed or ends by itself, and holds what it holds for a moment more.
-    dying: bool,
-}
-
 impl Process {
     /// The process with this number now, if it lives.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = stat(pid)?;
-        (is_living(stat.state) && !stat.dying).then_some(Self { pid, started_at: stat.started_at })
+        stat(pid).filter(|stat| stat.lives).map(|stat| Self { pid, started_at: stat.started_at })
     }
 
     /// The calling process.
@@ -107,32 +97,6 @@ pub fn spawn(program: &Path, arguments: &[OsString], log: &Path) -> Result<Proce
     Ok(Process::of(child.id()).unwrap_or(Process { pid: child.id(), started_at: 0 }))
 }
 
-fn is_living(state: char) -> bool {
-    !matches!(state, 'Z' | 'X' | 'x')
-}
-
-/// `PF_EXITING` of Linux's process flags.
-const EXITING: u64 = 4;
-/// SIGKILL (9) in a set of signals.
-const KILLED: u64 = 1 << 8;
-
-/// Fields of `/proc/<pid>/stat` (proc(5)): after the name in parentheses come state (3) and parent (4), then flags as field
-/// 9, start time as 22, pending signals as 31.
-fn stat(pid: u32) -> Option<Stat> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn parse(text: &str) -> Option<Stat> {
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let flags: u64 = fields.nth(4)?.parse().ok()?;
-    let started_at = fields.nth(12)?.parse().ok()?;
-    let pending: u64 = fields.nth(8)?.parse().ok()?;
-    let dying = flags & EXITING != 0 || pending & KILLED != 0;
-    Some(Stat { state, parent, started_at, dying })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,22 +122,6 @@ mod tests {
         assert_eq!(wait_for_end(&[child], Duration::ZERO), [child]);
         child.signal(Signal::KILL);
         assert_eq!(wait_for_end(&[child], Duration::from_secs(10)), [], "a zombie does not live");
-    }
-
-    /// A process with much memory takes a moment to end; in that moment it is not to be counted on.
-    #[test]
-    fn what_was_killed_does_not_live_though_it_still_runs() {
-        let line = |flags: u64, pending: u64| {
-            format!(
-                "9 (a (b) c) R 8 9 7 0 -1 {flags} 5 0 0 0 0 0 0 0 20 0 1 0 1398019 0 0 99 0 0 0 0 0 {pending} 0 0 0 0 9"
-            )
-        };
-        let runs = Stat { state: 'R', parent: 8, started_at: 1_398_019, dying: false };
-        assert_eq!(parse(&line(4_195_336, 0)), Some(runs));
-        assert_eq!(parse(&line(4_195_336, 2)), Some(runs), "SIGINT may be caught");
-        assert_eq!(parse(&line(4_195_340, 0)), Some(Stat { dying: true, ..runs }), "it ends");
-        assert_eq!(parse(&line(4_195_336, 256)), Some(Stat { dying: true, ..runs }), "it was killed");
-        assert_eq!(parse("9 (short) R 8"), None);
     }
 
     #[test]

@@ -177,7 +177,8 @@ fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Sta
     if let Some(living) = known.filter(|started| started.process.lives()) {
         return Ok(living);
     }
-    if http_port != 0 {
+    // An earlier coordinator that is still ending has the port until then; the new one waits for it.
+    if http_port != 0 && stopped::is_free(&dir.paths().coordinator()) {
         TcpListener::bind(("127.0.0.1", http_port)).map_err(|error| {
             Failure::Usage(format!(
                 "port {http_port} cannot be used ({error}); choose another with --http-port, or 0 for any"

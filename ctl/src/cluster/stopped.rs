@@ -62,7 +62,7 @@ pub(super) fn left_behind(stopped: &[StoppedWorker], finished: &BTreeSet<String>
 }
 
 /// Whether no daemon has this directory. A lock that cannot be looked at counts as held.
-fn is_free(dir: &Path) -> bool {
+pub(super) fn is_free(dir: &Path) -> bool {
     match File::open(dir.join("lock")) {
         Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_ok(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
