@@ -34,7 +34,7 @@ use block::{Block, Content};
 pub struct Usage {
     /// Alive now.
     pub live: u64,
-    /// The most that were ever alive at once.
+    /// The most that were alive at once, since the marks began.
     pub high: u64,
 }
 
@@ -133,6 +133,13 @@ impl Arena {
     /// Gives all cached memory back to the system and returns how many bytes that was.
     pub fn trim(&self) -> u64 {
         self.shared.evict(u64::MAX)
+    }
+
+    /// Begins the high-water marks anew, at what is alive now.
+    pub fn restart_marks(&self) {
+        let mut state = self.shared.lock();
+        let State { tags, total, .. } = &mut *state;
+        tags.iter_mut().chain([total]).for_each(|usage| usage.high = usage.live);
     }
 
     /// The arena's tier.

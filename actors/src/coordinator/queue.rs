@@ -11,7 +11,7 @@ impl Coordinator {
         match self.active {
             Some(active) if active == id => self.holds_up(id),
             Some(active) => self.is_behind(id, active),
-            None => None,
+            None => self.waiting().any(|other| other == id).then(|| "its turn comes next".to_owned()),
         }
     }
 
@@ -52,13 +52,13 @@ impl Coordinator {
             State::Queued if self.members.offers().is_empty() => {
                 Some("there is no node yet; `shoalctl up --nodes N` starts some".to_owned())
             }
+            State::Queued => Some("its turn has come; it waits a moment for more nodes".to_owned()),
             State::Paused { .. } | State::Parked => {
                 let waiting: Vec<String> = self.waiting().map(|job| job.to_string()).collect();
                 let wait = if waiting.len() == 1 { "waits" } else { "wait" };
                 (!waiting.is_empty()).then(|| format!("{} {wait} behind it: {}", waiting.join(", "), self.way_on(id)))
             }
-            State::Queued
-            | State::Planning
+            State::Planning
             | State::Training
             | State::Recovering
             | State::Done

@@ -227,6 +227,21 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     assert!(matches!(error, RequestError::NoJob(JobId(9))));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_gathers_nodes_says_so() {
+    let stage = Stage::up(Patience { jobs: Timing { gather: 60_000, ..Timing::STANDARD }, ..CALM }).await;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let small = Box::new(spec(dir.path(), ""));
+    let job = stage.ask(|reply| CoordinatorMsg::Submit(small, Repeat::Join, reply)).await.expect("accepted").job();
+    stage.until("its data to be read", async || status(&stage, job).await.reading.is_none()).await;
+    let said = async || (status(&stage, job).await.state, status(&stage, job).await.reason.unwrap_or_default());
+    let (state, reason) = said().await;
+    assert!(state == JobState::Queued && reason.contains("there is no node yet"), "{reason}");
+    let _a = stage.worker("a").await;
+    let (state, reason) = said().await;
+    assert!(state == JobState::Queued && reason.contains("waits a moment for more nodes"), "{reason}");
+}
+
 /// The generation of the next fence.
 async fn fenced(worker: &mut Fake, job: JobId) -> Generation {
     let fence = |message| match holder(message) {

@@ -19,9 +19,16 @@ pub(super) struct Counters {
     undecided: Option<(u64, Instant)>,
     decisions: u64,
     waited: Duration,
+    /// Seconds that the device had computed before.
+    busy_before: f64,
 }
 
 impl Counters {
+    /// Of a job that finds a device which has computed for `busy_before` seconds.
+    pub(super) fn since(busy_before: f64) -> Self {
+        Self { busy_before, ..Self::default() }
+    }
+
     pub(super) fn add_calls(&mut self, calls: &[BlockCalls]) {
         for call in calls {
             let (forward, backward) = self.calls.entry(call.block).or_default();
@@ -72,7 +79,7 @@ impl HolderState {
                 .into_iter()
                 .map(|(block, (forward, backward))| CallLine { block: block.0, forward, backward })
                 .collect(),
-            busy_seconds: devices.compute.busy_seconds(),
+            busy_seconds: devices.compute.busy_seconds() - self.counters.busy_before,
         };
         let node = self.args.node.to_string();
         NodeReport {

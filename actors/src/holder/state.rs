@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use shoal_kernels::Buffer;
+use shoal_kernels::{Buffer, Device};
 use shoal_model::update::Optimizer;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::holder::{Holder, HolderCommand, HolderEvent, MoveCommand, Role, SeatCommand, SlotCommand, SlotId};
@@ -44,6 +44,7 @@ impl HolderState {
     pub(super) async fn new(me: ActorRef<HolderMsg>, args: HolderArgs) -> Result<Self, ActorProcessingErr> {
         let table = Arc::new(ModelTable::of_job(&args.job.spec));
         let loader = loader(&me, &args).await?;
+        let counters = super::report::Counters::since(args.devices.compute.busy_seconds());
         Ok(Self {
             books: Holder::new(args.node, &args.job, Arc::clone(&table)),
             me,
@@ -57,7 +58,7 @@ impl HolderState {
             parked: Vec::new(),
             early: Vec::new(),
             found: VecDeque::new(),
-            counters: super::report::Counters::default(),
+            counters,
         })
     }
 
@@ -210,10 +211,15 @@ impl HolderState {
         self.parked.clear();
         self.early.clear();
         self.fetches.clear();
-        // Behind everything that is still queued: free blocks go back to the system, not to a next step.
+        // Behind everything that is still queued: free blocks go back to the system, not to a next step, and the next job
+        // finds no marks of this one.
         for thread in [&self.args.devices.compute, &self.args.devices.store] {
             let arena = thread.arena().clone();
-            thread.submit(move |_| arena.trim(), drop);
+            let clear = move |_: &Device| {
+                arena.trim();
+                arena.restart_marks();
+            };
+            thread.submit(clear, drop);
         }
     }
 

@@ -5,6 +5,7 @@ mod traffic;
 use std::sync::Arc;
 
 use net::{Ending, Net};
+use shoal_config::spec::{OptimizerSpec, SgdSpec};
 use shoal_plan::job::Job;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -49,6 +50,26 @@ async fn one_two_and_four_workers_end_in_the_same_bits() {
         "{:?}",
         reports[0].traffic
     );
+}
+
+/// A worker's arenas outlive its jobs; what is reported of a job is its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_has_no_marks_of_an_earlier_job() {
+    let (_dir, first) = tiny(Layout::new(1, 1));
+    let mut second = Job::clone(&first);
+    second.spec.train.optimizer = OptimizerSpec::Sgd(SgdSpec { momentum: None, weight_decay: 0.0 });
+    let net = Net::up(&["a"]).await;
+    let mut marks = Vec::new();
+    for what in [&*first, &second] {
+        let id = net.submit(what).await;
+        net.ending(id, what).await;
+        let device = net.reports(id).await.remove(0).devices.remove(0);
+        let high = |tag: &str| device.arenas.iter().filter(|line| line.tag == tag).map(|l| l.high_water_bytes).sum();
+        marks.push((high("weight"), high("moment")));
+    }
+    let [(first_weights, first_moments), (weights, moments)]: [(u64, u64); 2] = marks.try_into().expect("two jobs");
+    assert!(weights == first_weights && first_moments > first_weights / 2, "{first_moments} of {first_weights}");
+    assert_eq!(moments, 0, "gradient descent remembers nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

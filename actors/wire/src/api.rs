@@ -259,7 +259,7 @@ pub struct DeviceReport {
     pub arenas: Vec<ArenaLine>,
     /// Calls by block.
     pub calls: Vec<CallLine>,
-    /// Seconds the device thread computed.
+    /// Seconds the device thread computed since the job began there.
     pub busy_seconds: f64,
 }
 
@@ -272,7 +272,7 @@ pub struct ArenaLine {
     pub tag: String,
     /// Bytes held now.
     pub live_bytes: u64,
-    /// Most bytes ever held.
+    /// Most bytes held since the job began there.
     pub high_water_bytes: u64,
 }
 

@@ -111,6 +111,20 @@ fn a_size_seen_before_takes_no_memory_from_the_system() {
 }
 
 #[test]
+fn marks_begin_anew_at_what_is_alive() {
+    let arena = Arena::new(Tier::Device, 1 << 20, &Budget::new(1 << 20));
+    let held = arena.alloc(Tag::Weight, 1024).expect("room");
+    drop(arena.alloc(Tag::Moment, 2048).expect("room"));
+    assert_eq!(arena.usage(Tag::Moment), Usage { live: 0, high: 8192 });
+    arena.restart_marks();
+    assert_eq!(arena.usage(Tag::Moment), Usage::default());
+    assert_eq!((arena.usage(Tag::Weight), arena.total()), (Usage { live: 4096, high: 4096 }, arena.usage(Tag::Weight)));
+    drop(held);
+    drop(arena.alloc(Tag::Moment, 1024).expect("room"));
+    assert_eq!((arena.usage(Tag::Moment).high, arena.total()), (4096, Usage { live: 0, high: 4096 }));
+}
+
+#[test]
 fn the_error_says_what_was_asked_and_what_is_there() {
     let arena = Arena::new(Tier::Host, 8192, &Budget::new(1 << 20));
     let _held = arena.alloc(Tag::Weight, 1024).expect("room");
