@@ -1,7 +1,6 @@
 //! A TOML file with the line of everything in it, read key by key.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, Place, Problem};
-use crate::limits;
+use crate::{limits, regular};
 
 /// Bytes that a file may have. Nobody types more; what has no end, or is another file, is not read to its end.
 const MOST: u64 = 1 << 20;
@@ -19,7 +18,7 @@ const MOST: u64 = 1 << 20;
 pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     let mut text = String::new();
-    File::open(path).map_err(failed)?.take(MOST + 1).read_to_string(&mut text).map_err(failed)?;
+    regular::open(path).map_err(failed)?.take(MOST + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > MOST {
         let told = format!("it has more than the {MOST} bytes that are allowed for a file with keys");
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, told)));
@@ -208,4 +207,22 @@ fn nearest(typed: &str, keys: &[&'static str]) -> Option<&'static str> {
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_or_is_too_long_is_not_read_to_its_end() {
+        let said = |path: &Path| {
+            let error = read(path).expect_err("no file with keys");
+            std::error::Error::source(&error).expect("what the system said").to_string()
+        };
+        assert_eq!(said(Path::new("/dev/zero")), "it is not a regular file");
+        let dir = tempfile::tempdir().expect("temp dir");
+        let long = dir.path().join("long.toml");
+        std::fs::File::create(&long).and_then(|file| file.set_len(MOST + 1)).expect("made");
+        assert!(said(&long).contains("1048576 bytes"));
+    }
 }

@@ -4,12 +4,12 @@
 mod llama;
 mod tokens;
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::regular;
 use crate::spec::{Gpt2Spec, ModelSpec};
 
 pub use tokens::{SpecialTokens, special_tokens};
@@ -65,7 +65,7 @@ pub enum HfError {
 /// # Errors
 /// As [`model_of`], or what differs.
 pub fn check(dir: &Path, model: &ModelSpec) -> Result<(), HfError> {
-    let there = model_of(dir)?;
+    let there = model_with(dir, Some(model.dropout()))?;
     model.can_begin_with(&there).map_err(|wrong| HfError::Sizes { path: dir.join("config.json"), wrong })
 }
 
@@ -74,19 +74,20 @@ pub fn check(dir: &Path, model: &ModelSpec) -> Result<(), HfError> {
 /// # Errors
 /// There is none, or it asks for something that is not computed here.
 pub fn model_of(dir: &Path) -> Result<ModelSpec, HfError> {
+    model_with(dir, None)
+}
+
+/// The same, where the job may have said which `dropout` is wanted of a GPT-2, whatever the configuration says.
+pub(crate) fn model_with(dir: &Path, dropout: Option<f32>) -> Result<ModelSpec, HfError> {
     let path = dir.join("config.json");
-    Config { path: &path, keys: &object(&path)? }.model()
+    Config { path: &path, keys: &object(&path)?, dropout }.model()
 }
 
 /// The JSON object in a file.
 fn object(path: &Path) -> Result<Map<String, Value>, HfError> {
     let failed = |source| HfError::Read { path: path.to_owned(), source };
-    // A pipe must not be opened: that waits for whoever writes into it.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is no file")));
-    }
     let mut text = Vec::new();
-    fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text)).map_err(failed)?;
+    regular::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text)).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|source| HfError::Json { path: path.to_owned(), source })
 }
 
@@ -94,6 +95,7 @@ fn object(path: &Path) -> Result<Map<String, Value>, HfError> {
 struct Config<'c> {
     path: &'c Path,
     keys: &'c Map<String, Value>,
+    dropout: Option<f32>,
 }
 
 impl Config<'_> {
@@ -122,24 +124,34 @@ impl Config<'_> {
             Some(inner) if inner.as_u64() == Some(4 * u64::from(width)) => {}
             Some(_) => return Err(self.wrong("n_inner", "null, four times n_embd, is computed")),
         }
-        let dropout = self.real("resid_pdrop", 0.1)?;
-        for key in ["embd_pdrop", "attn_pdrop"] {
-            if self.real(key, 0.1)? != dropout {
-                return Err(self.wrong(key, "one probability for resid_pdrop, embd_pdrop and attn_pdrop is computed"));
-            }
-        }
         Ok(ModelSpec::Gpt2(Gpt2Spec {
             layers: self.size("n_layer")?,
             heads: self.size("n_head")?,
             width,
             context: self.size("n_positions")?,
             vocab: self.size("vocab_size")?,
-            dropout,
+            dropout: self.dropout()?,
             layer_norm_epsilon: self.real("layer_norm_epsilon", 1e-5)?,
             init_range: self.real("initializer_range", 0.02)?,
             bias: true,
             tied_head: self.switch("tie_word_embeddings", true)?,
         }))
+    }
+
+    /// The one probability of a GPT-2: the job's, if it says one, else that of all three keys.
+    fn dropout(&self) -> Result<f32, HfError> {
+        const ONE: &str = "one probability for resid_pdrop, embd_pdrop and attn_pdrop is computed; dropout = X in [model], \
+                           such as 0.0, says which";
+        if let Some(asked) = self.dropout {
+            return Ok(asked);
+        }
+        let dropout = self.real("resid_pdrop", 0.1)?;
+        for key in ["embd_pdrop", "attn_pdrop"] {
+            if self.real(key, 0.1)? != dropout {
+                return Err(self.wrong(key, ONE));
+            }
+        }
+        Ok(dropout)
     }
 
     /// A size, which has no default.

@@ -15,6 +15,7 @@ pub mod llmc;
 pub mod node;
 pub mod presets;
 mod raw;
+mod regular;
 pub mod spec;
 pub mod units;
 mod value;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::regular;
 use crate::spec::{Dtype, Gpt2Spec, ModelSpec};
 
 /// First number of a checkpoint.
@@ -83,7 +84,7 @@ pub fn read(file: &File, len: u64) -> io::Result<Result<Header, String>> {
 /// The model of a checkpoint; what is there instead otherwise.
 pub(crate) fn model_of(path: &Path) -> Result<ModelSpec, String> {
     let named = |problem: String| format!("{}: {problem}", path.display());
-    let file = File::open(path).map_err(|error| named(error.to_string()))?;
+    let file = regular::open(path).map_err(|error| named(error.to_string()))?;
     let len = file.metadata().map_err(|error| named(error.to_string()))?.len();
     let header = read(&file, len).map_err(|error| named(error.to_string()))?;
     header.map(|header| header.model()).map_err(named)

@@ -50,6 +50,13 @@ impl Config<'_> {
     /// What a description of rotary positions says of their scaling.
     fn scaling(&self, key: &str, found: &Value) -> Result<RopeScaling, HfError> {
         let Value::Object(part) = found else { return Err(self.wrong(key, "an object is needed")) };
+        let whole = |name: &str| {
+            let found = part.get(name).and_then(Value::as_f64).filter(|n| n.fract() == 0.0 && *n >= 1.0);
+            let found = found.filter(|n| *n <= f64::from(u32::MAX)).map(|n| n as u32);
+            found.ok_or_else(|| {
+                self.wrong(key, &format!("a whole number {name} from 1 to {} is needed in it", u32::MAX))
+            })
+        };
         let number = |name: &str| {
             let found = part.get(name).and_then(Value::as_f64);
             found.ok_or_else(|| self.wrong(key, &format!("a number {name} is needed in it")))
@@ -61,7 +68,7 @@ impl Config<'_> {
                 factor: number("factor")?,
                 low_frequency_factor: number("low_freq_factor")?,
                 high_frequency_factor: number("high_freq_factor")?,
-                original_context: number("original_max_position_embeddings")? as u32,
+                original_context: whole("original_max_position_embeddings")?,
             }),
             _ => Err(self.wrong(key, "rope_type default, linear or llama3 is computed")),
         }

@@ -1,3 +1,5 @@
+use std::fs;
+
 use serde_json::json;
 
 use super::*;
@@ -30,6 +32,20 @@ fn the_sizes_of_gpt2() {
     let own = read(&own).expect("a GPT-2 with a head of its own");
     assert!(own.as_gpt2().is_some_and(|model| model.bias && !model.tied_head) && !own.is_of_llmc());
     assert_eq!(own.can_begin_with(&model).expect_err("two tables"), "its tied_head is true, and the job's false");
+}
+
+/// A GPT-2 with three probabilities can be trained with one that the job says.
+#[test]
+fn a_dropout_that_the_job_says_goes_before_three_that_differ() {
+    let mut config = gpt2();
+    config["attn_pdrop"] = json!(0.0);
+    let dir = tempfile::tempdir().expect("temp dir");
+    fs::write(dir.path().join("config.json"), config.to_string()).expect("written");
+    let said = model_of(dir.path()).expect_err("three").to_string();
+    assert!(said.contains("attn_pdrop is 0.0; one probability") && said.contains("dropout = X in [model]"), "{said}");
+    let model = model_with(dir.path(), Some(0.25)).expect("one");
+    assert_eq!(model.dropout(), 0.25);
+    check(dir.path(), &model).expect("the model of these files");
 }
 
 #[test]
@@ -106,6 +122,12 @@ fn of_a_llama_too_what_is_not_computed_is_refused_by_name() {
         ("attention_dropout", json!("some"), "attention_dropout is \"some\"; a number is needed"),
         ("rope_scaling", json!({"type": "yarn", "factor": 2.0}), "rope_type default, linear or llama3 is computed"),
         ("rope_scaling", json!({"type": "linear"}), "a number factor is needed in it"),
+        (
+            "rope_scaling",
+            json!({"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 8192.7}),
+            "a whole number original_max_position_embeddings from 1 to 4294967295 is needed in it",
+        ),
         ("rope_scaling", json!(3), "rope_scaling is 3; an object is needed"),
         ("rope_parameters", json!({"rope_type": "default"}), "rope_parameters says otherwise; take one of them out"),
         ("rope_theta", json!("big"), "rope_theta is \"big\"; a number is needed"),

@@ -27,13 +27,6 @@ fn parse_here(text: &str) -> Result<JobSpec, ConfigError> {
 }
 
 #[test]
-fn a_file_without_end_is_not_read_to_its_end() {
-    let error = read(Path::new("/dev/zero")).expect_err("no job");
-    let source = std::error::Error::source(&error).expect("what the system said");
-    assert!(source.to_string().contains("1048576 bytes"), "{source}");
-}
-
-#[test]
 fn shards_bring_their_validation_and_any_data_may_name_its_tokenizer() {
     let shards =
         parse_here(&MINIMAL.replace("kind = \"text\"", "kind = \"shards\"\ntokenizer = \"gpt2\"")).expect("good");

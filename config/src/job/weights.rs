@@ -47,12 +47,14 @@ pub(super) fn resolve(
             "{there}; model.{key} takes a directory on this machine with config.json and model.safetensors, and nothing is downloaded"
         )));
     }
-    let there = model_of(&init).map_err(|problem| named.conflict(problem))?;
+    let there = |dropout| model_of(&init, dropout).map_err(|problem| named.conflict(problem));
     let model = if key == "init_from" {
         let model = typed(raw)?;
+        let there = there(Some(model.dropout()))?;
         model.can_begin_with(&there).map_err(|problem| named.conflict(problem))?;
         model
     } else {
+        let there = there(raw.dropout.as_ref().map(|found| found.value as f32))?;
         if let Some(other) = raw.section.other_than(&BESIDE) {
             return Err(other.conflict(format!(
                 "model.{key} says it already; only context and dropout (attention_dropout of a Llama) may stand beside it (model.init_from takes sizes too)"
@@ -63,14 +65,14 @@ pub(super) fn resolve(
     Ok(Weights { model, init, named: Some(named.clone()) })
 }
 
-/// The model that lies in files.
+/// The model that lies in files, with the dropout that the job says, if it does and they do not say one.
 ///
 /// # Errors
 /// What is there instead, in words.
-fn model_of(init: &InitSpec) -> Result<ModelSpec, String> {
+fn model_of(init: &InitSpec, dropout: Option<f32>) -> Result<ModelSpec, String> {
     match init {
         InitSpec::Seed => Err("no files are named".to_owned()),
-        InitSpec::Hf(dir) => hf::model_of(dir).map_err(|error| crate::error::chain(&error)),
+        InitSpec::Hf(dir) => hf::model_with(dir, dropout).map_err(|error| crate::error::chain(&error)),
         InitSpec::LlmC(path) => llmc::model_of(path),
     }
 }
