@@ -4,18 +4,24 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Writes a file beside its place, makes it durable and gives it its name.
-pub(crate) fn write(
+/// Writes a file beside its place, makes it durable and gives it its name. What the system refuses is an error as `failed` makes
+/// it; after an error of `content` the file gets no name.
+pub(crate) fn write<T, E>(
     aside: &Path,
     to: &Path,
-    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(aside)?);
-    content(&mut file)?;
-    file.flush()?;
-    file.get_ref().sync_all()?;
-    fs::rename(aside, to)?;
-    directory(to.parent().unwrap_or(Path::new(".")))
+    failed: impl Fn(io::Error) -> E,
+    content: impl FnOnce(&mut BufWriter<File>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(aside).map_err(&failed)?);
+    let written = content(&mut file)?;
+    let mut name = || {
+        file.flush()?;
+        file.get_ref().sync_all()?;
+        fs::rename(aside, to)?;
+        directory(to.parent().unwrap_or(Path::new(".")))
+    };
+    name().map_err(failed)?;
+    Ok(written)
 }
 
 /// Makes the names in a directory durable.

@@ -87,10 +87,13 @@ pub enum Separate {
 }
 
 impl Separate {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Append, Self::Prepend, Self::Nothing];
+
     /// By the word for it.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        [Self::Append, Self::Prepend, Self::Nothing].into_iter().find(|separate| separate.word() == word)
+        Self::ALL.into_iter().find(|separate| separate.word() == word)
     }
 
     /// The word for it.

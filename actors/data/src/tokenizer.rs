@@ -150,7 +150,7 @@ impl Tokenizer {
             Unread::Other(found) => format(found),
         })?;
         let mut tokenizer =
-            tokenizers::Tokenizer::from_bytes(&definition).map_err(|error| format(error.to_string()))?;
+            tokenizers::Tokenizer::from_bytes(&definition).map_err(|error| format(other(&definition, &error)))?;
         tokenizer.with_truncation(None).map_err(|error| format(error.to_string()))?;
         tokenizer.with_padding(None);
         tokenizer.set_encode_special_tokens(true);
@@ -324,6 +324,19 @@ impl Tokenizer {
             Machine::Bpe(bpe) => bpe.decode_bytes(&[token]).ok(),
             Machine::Hf { .. } => None,
         }
+    }
+}
+
+/// What a file is instead of a tokenizer, in words; `error` is the crate's, which takes every other JSON for a broken one.
+fn other(definition: &[u8], error: &tokenizers::Error) -> String {
+    match serde_json::from_slice::<serde_json::Value>(definition) {
+        Ok(serde_json::Value::Object(keys)) if !keys.contains_key("model") => {
+            let found: Vec<&str> = keys.keys().take(3).map(String::as_str).collect();
+            format!("it is a JSON object without the key \"model\" (it begins with {})", found.join(", "))
+        }
+        Ok(serde_json::Value::Object(_)) => error.to_string(),
+        Ok(_) => "it is JSON, but no object".to_owned(),
+        Err(error) => format!("it is no JSON: {error}"),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use shoal_data::documents::Form;
+use shoal_data::prepare::Separate;
 
 /// Data for jobs.
 #[derive(Debug, Subcommand)]
@@ -25,8 +28,8 @@ pub struct Prepare {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// What the files are, whatever their names say: `text`, `jsonl` or `parquet` [default: by their names; .txt, .text, .md or none, .jsonl, .ndjson, .parquet; others are refused].
-    #[arg(long, value_name = "FORM", value_parser = ["text", "jsonl", "parquet"])]
-    pub format: Option<String>,
+    #[arg(long, value_name = "FORM", value_parser = form())]
+    pub format: Option<Form>,
     /// Field of a JSONL object, or column of a Parquet table, that holds a document.
     #[arg(long, value_name = "NAME", default_value = "text")]
     pub field: String,
@@ -41,8 +44,8 @@ pub struct Prepare {
     pub shard_tokens: u64,
     /// Where the end-of-text token stands: after each document (`append`, as nanoGPT does), before (`prepend`, as llm.c does)
     /// or nowhere (`none`) [default: append, if the tokenizer has such a token].
-    #[arg(long, value_name = "WHERE", value_parser = ["append", "prepend", "none"])]
-    pub separate: Option<String>,
+    #[arg(long, value_name = "WHERE", value_parser = separate())]
+    pub separate: Option<Separate>,
     /// The token to put there, if not the tokenizer's own.
     #[arg(long, value_name = "TOKEN")]
     pub end_of_text: Option<String>,
@@ -52,4 +55,14 @@ pub struct Prepare {
     /// Threads; they do not show in the result [default: one a core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
+}
+
+fn form() -> impl TypedValueParser<Value = Form> {
+    PossibleValuesParser::new(Form::ALL.map(Form::word))
+        .map(|word| Form::named(&word).expect("CT-5 (a possible word is a type's)"))
+}
+
+fn separate() -> impl TypedValueParser<Value = Separate> {
+    PossibleValuesParser::new(Separate::ALL.map(Separate::word))
+        .map(|word| Separate::named(&word).expect("CT-5 (a possible word is a type's)"))
 }

@@ -51,7 +51,7 @@ const MEANT: [(&str, &str); 25] = [
     ),
     (
         "data prepare --tokenizer gpt2 --input a b.jsonl --out d --validation 0.05 --separate prepend --threads 2",
-        r#"Data(Prepare(Prepare { tokenizer: "gpt2", input: ["a", "b.jsonl"], out: "d", format: None, field: "text", split_on: None, validation: ["0.05"], shard_tokens: 100000000, separate: Some("prepend"), end_of_text: None, skip_bad: false, threads: Some(2) }))"#,
+        r#"Data(Prepare(Prepare { tokenizer: "gpt2", input: ["a", "b.jsonl"], out: "d", format: None, field: "text", split_on: None, validation: ["0.05"], shard_tokens: 100000000, separate: Some(Prepend), end_of_text: None, skip_bad: false, threads: Some(2) }))"#,
     ),
     (
         "eval j1 --data x --kind llmc --samples 7",

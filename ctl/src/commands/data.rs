@@ -1,15 +1,15 @@
 //! `data prepare`: documents become token shards.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod progress;
+
 use std::thread;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shoal_config::spec::TokenizerSpec;
-use shoal_data::documents::{BadDocument, Form};
 use shoal_data::manifest::TokenizerEntry;
-use shoal_data::prepare::{Phase, PrepareError, Prepared, Request, Separate, Validation, Watch, prepare};
+use shoal_data::prepare::{PrepareError, Prepared, Request, Validation, prepare};
+use shoal_data::tokenizer::TokenizerError;
 
 use super::Context;
 use crate::cli::{Data, Prepare};
@@ -17,9 +17,7 @@ use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 use crate::output::table::facts;
 use crate::output::units::{count, short};
-
-/// Bad documents that are named; the others are only counted.
-const NAMED: u64 = 10;
+use progress::Progress;
 
 #[derive(Serialize)]
 struct Answer {
@@ -40,9 +38,9 @@ struct Answer {
 pub(super) fn run(context: &Context, args: &Data) -> Result<Verdict, Failure> {
     let Data::Prepare(args) = args;
     let begun = Instant::now();
-    let watch = Bar::new();
+    let watch = Progress::new(context.format);
     let prepared = prepare(&request(args)?, &watch);
-    watch.bar.finish_and_clear();
+    watch.finish();
     let Prepared { manifest, already, resumed_units } = prepared.map_err(failed)?;
     context.format.print(&Answer {
         dir: args.out.display().to_string(),
@@ -67,9 +65,9 @@ fn request(args: &Prepare) -> Result<Request, Failure> {
     Ok(Request {
         tokenizer: TokenizerSpec::named(&args.tokenizer),
         end_of_text: args.end_of_text.clone(),
-        separate: args.separate.as_deref().and_then(Separate::named),
+        separate: args.separate,
         inputs: args.input.clone(),
-        form: args.format.as_deref().and_then(Form::named),
+        form: args.format,
         field: args.field.clone(),
         split_on: args.split_on.as_deref().map(unescaped).transpose()?,
         validation,
@@ -106,52 +104,33 @@ fn unescaped(text: &str) -> Result<String, Failure> {
 
 /// What is wrong with what was asked or read is the operator's; a file that cannot be written is not.
 fn failed(error: PrepareError) -> Failure {
-    let ours = matches!(error, PrepareError::File { .. } | PrepareError::Damaged { .. } | PrepareError::Busy { .. });
+    let ours = match &error {
+        PrepareError::File { .. }
+        | PrepareError::Full { .. }
+        | PrepareError::Damaged { .. }
+        | PrepareError::Busy { .. }
+        | PrepareError::Tokenizer(TokenizerError::BuiltIn { .. }) => true,
+        PrepareError::Tokenizer(_)
+        | PrepareError::Source(_)
+        | PrepareError::NoInput { .. }
+        | PrepareError::Pattern { .. }
+        | PrepareError::Unknown { .. }
+        | PrepareError::Compressed { .. }
+        | PrepareError::Twice { .. }
+        | PrepareError::Nothing { .. }
+        | PrepareError::Separator
+        | PrepareError::ShardTokens { .. }
+        | PrepareError::Shards { .. }
+        | PrepareError::Share { .. }
+        | PrepareError::NoEnd { .. }
+        | PrepareError::Bad(_)
+        | PrepareError::Changed { .. }
+        | PrepareError::NotEmpty { .. }
+        | PrepareError::Other { .. }
+        | PrepareError::Manifest(_) => false,
+    };
     let said = format!("{:#}", anyhow::Error::from(error));
     if ours { Failure::No(said) } else { Failure::Usage(said) }
-}
-
-/// Shows progress on a terminal, and names what is left out.
-struct Bar {
-    bar: ProgressBar,
-    skipped: AtomicU64,
-}
-
-impl Bar {
-    fn new() -> Self {
-        Self { bar: ProgressBar::new(0), skipped: AtomicU64::new(0) }
-    }
-}
-
-impl Watch for Bar {
-    fn phase(&self, phase: Phase, total: u64) {
-        let (doing, unit) = match phase {
-            Phase::Reading => ("reading", "{bytes} of {total_bytes}"),
-            Phase::Tokenizing => ("tokenizing", "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left"),
-            Phase::Writing => ("writing shards", "{human_pos} of {human_len} tokens"),
-            Phase::Hashing => ("hashing shards", "{human_pos} of {human_len} tokens"),
-        };
-        let style = ProgressStyle::with_template(&format!("{{prefix:14}} [{{bar:32}}] {{percent}}%  {unit}"))
-            .expect("UI-1 (the template is valid)")
-            .progress_chars("=> ");
-        self.bar.set_style(style);
-        self.bar.set_prefix(doing);
-        self.bar.set_length(total);
-        self.bar.reset();
-    }
-
-    fn advance(&self, amount: u64) {
-        self.bar.inc(amount);
-    }
-
-    fn skipped(&self, bad: &BadDocument) {
-        let before = self.skipped.fetch_add(1, Ordering::Relaxed);
-        if before < NAMED {
-            self.bar.suspend(|| eprintln!("shoalctl: left out: {bad}"));
-        } else if before == NAMED {
-            self.bar.suspend(|| eprintln!("shoalctl: more is left out, and only counted from here on"));
-        }
-    }
 }
 
 impl Show for Answer {

@@ -27,7 +27,9 @@ pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Ta
         |error: parquet::errors::ParquetError| SourceError::Parquet { path: path.to_owned(), found: error.to_string() };
     let table = Table::open(path, column)?;
     let groups = table.file.metadata().row_groups();
-    let mut row: u64 = groups[..span.from as usize].iter().map(|group| group.num_rows().max(0) as u64).sum();
+    // A footer can say anything.
+    let before = groups[..span.from as usize].iter().map(|group| group.num_rows().max(0) as u64);
+    let mut row = before.fold(0, u64::saturating_add);
     for group in span.from..span.to {
         let group = table.file.get_row_group(group as usize).map_err(wrong)?;
         let ColumnReader::ByteArrayColumnReader(mut reader) = group.get_column_reader(table.column).map_err(wrong)?
@@ -37,14 +39,14 @@ pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Ta
         loop {
             let (mut values, mut levels): (Vec<ByteArray>, Vec<i16>) = (Vec::new(), Vec::new());
             let (rows, ..) =
-                reader.read_records(ROWS, table.nullable.then_some(&mut levels), None, &mut values).map_err(wrong)?;
+                reader.read_records(ROWS, (table.top > 0).then_some(&mut levels), None, &mut values).map_err(wrong)?;
             if rows == 0 {
                 break;
             }
             let mut values = values.iter();
-            let present = (0..rows).map(|at| levels.get(at).is_none_or(|level| *level > 0));
+            let present = (0..rows).map(|at| levels.get(at).is_none_or(|level| *level == table.top));
             for there in present {
-                row += 1;
+                row = row.saturating_add(1);
                 let text = if there { values.next().map(|value| std::str::from_utf8(value.data())) } else { None };
                 let bad = |what: String| BadDocument { path: path.to_owned(), place: Place::Row(row), what };
                 take(match text {
@@ -65,7 +67,8 @@ pub(super) fn each<E>(path: &Path, span: &Span, reading: &Reading, take: &mut Ta
 struct Table {
     file: SerializedFileReader<File>,
     column: usize,
-    nullable: bool,
+    /// Definition level of a value that is there; with a lower one it, or something around it, is null.
+    top: i16,
 }
 
 impl Table {
@@ -85,6 +88,6 @@ impl Table {
                 descriptor.physical_type()
             )));
         }
-        Ok(Self { file, column: index, nullable: descriptor.max_def_level() > 0 })
+        Ok(Self { file, column: index, top: descriptor.max_def_level() })
     }
 }

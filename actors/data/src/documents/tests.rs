@@ -1,5 +1,9 @@
 use std::fs;
+use std::sync::Arc;
 
+use ::parquet::data_type::{ByteArray, ByteArrayType};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 
 use super::*;
@@ -123,6 +127,35 @@ fn tables_of_every_codec_give_their_rows() {
     }
     let (_dir, path) = file("a.parquet", b"PAR1 but not really PAR1");
     assert!(row_groups(&path, "text").expect_err("no table").to_string().contains("no Parquet file"));
+}
+
+/// A text may be null, or the structure that it is in; more rows than are read at a time.
+#[test]
+fn a_column_within_a_structure_gives_each_row_its_own_text() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path().join("a.parquet");
+    let schema = "message m { optional group doc { optional binary text (UTF8); } }";
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let file = fs::File::create(&path).expect("made");
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).expect("a writer");
+    let mut group = writer.next_row_group().expect("a group");
+    let mut column = group.next_column().expect("looked at").expect("one");
+    let levels: Vec<i16> = (0..600).map(|row| row % 3).collect();
+    let texts = (0..600).filter(|row| row % 3 == 2).map(|row| ByteArray::from(format!("row {}", row + 1).as_str()));
+    let texts: Vec<ByteArray> = texts.collect();
+    column.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None).expect("written");
+    column.close().expect("closed");
+    group.close().expect("closed");
+    writer.close().expect("closed");
+
+    let found = documents(&path, Form::Parquet, "doc.text", None, 0);
+    assert_eq!(found.len(), 600);
+    for (row, found) in (1..).zip(&found) {
+        match found {
+            Ok(text) => assert_eq!((text.as_str(), row % 3), (format!("row {row}").as_str(), 0)),
+            Err(bad) => assert!(row % 3 != 0 && bad.ends_with(&format!("row {row}: column \"doc.text\" is null"))),
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::durable;
 use crate::manifest::{self, Manifest, Part, Shard};
 use crate::shard::{self, Width};
 
+/// Names have six digits.
+const MOST_SHARDS: u64 = 1_000_000;
+
 /// A shard that is to be: its name, and which of all units' tokens it has.
 struct Cut {
     part: Use,
@@ -35,19 +38,19 @@ pub(super) fn assemble(
         return Err(PrepareError::Nothing { field: asked.request.field.clone() });
     }
     let width = Width::of(asked.tokenizer.vocab());
-    let cuts = cut(asked, plan, counts, total);
+    let cuts = cut(asked, plan, counts, total)?;
     watch.phase(Phase::Writing, total);
-    let stream = Stream { counts, place, width };
+    let mut stream = Stream { counts, place, width, dropped: (0, 0) };
     for cut in &cuts {
         let (path, length) = (place.out().join(&cut.file), cut.tokens.end - cut.tokens.start);
         // It has its name only since it is whole and durable.
         if !path.exists() {
             let aside = place.aside(&format!("{}.part", cut.file));
-            durable::write(&aside, &path, |file| {
-                file.write_all(&shard::header(width, length))?;
-                stream.copy(cut.tokens.clone(), file)
-            })
-            .map_err(PrepareError::file("write", &path))?;
+            let failed = |source| PrepareError::file("write", &path)(source);
+            durable::write(&aside, &path, failed, |file| {
+                file.write_all(&shard::header(width, length)).map_err(failed)?;
+                stream.copy(cut.tokens.clone(), file).map_err(failed)
+            })?;
         }
         stream.drop_before(cut.tokens.end);
         watch.advance(length);
@@ -110,7 +113,7 @@ fn hash(path: PathBuf) -> Result<String, PrepareError> {
 }
 
 /// Which tokens go into which shard.
-fn cut(asked: &Asked<'_>, plan: &Plan, counts: &[Count], total: u64) -> Vec<Cut> {
+fn cut(asked: &Asked<'_>, plan: &Plan, counts: &[Count], total: u64) -> Result<Vec<Cut>, PrepareError> {
     let of_use = |part| {
         let units = plan.units.iter().zip(counts).filter(move |(unit, _)| unit.part == part);
         units.map(|(_, count)| count.tokens).sum::<u64>()
@@ -121,13 +124,17 @@ fn cut(asked: &Asked<'_>, plan: &Plan, counts: &[Count], total: u64) -> Vec<Cut>
         Validation::Inputs(_) => of_use(Use::Train),
     };
     let size = asked.request.shard_tokens;
+    let count = train.div_ceil(size).max((total - train).div_ceil(size));
+    if count > MOST_SHARDS {
+        return Err(PrepareError::Shards { asked: size, shards: count, tokens: total, most: MOST_SHARDS });
+    }
     let shards = |part: Use, prefix: &'static str, tokens: Range<u64>| {
         (0..(tokens.end - tokens.start).div_ceil(size)).map(move |number| {
             let start = tokens.start + number * size;
             Cut { part, file: format!("{prefix}_{number:06}.bin"), tokens: start..tokens.end.min(start + size) }
         })
     };
-    shards(Use::Train, "train", 0..train).chain(shards(Use::Validation, "val", train..total)).collect()
+    Ok(shards(Use::Train, "train", 0..train).chain(shards(Use::Validation, "val", train..total)).collect())
 }
 
 /// All units' tokens.
@@ -135,6 +142,8 @@ struct Stream<'a> {
     counts: &'a [Count],
     place: &'a Place,
     width: Width,
+    /// Units that are removed, and their tokens.
+    dropped: (usize, u64),
 }
 
 impl Stream<'_> {
@@ -164,11 +173,14 @@ impl Stream<'_> {
     }
 
     /// Removes units that no later shard needs. What cannot be removed now goes at the end with everything else.
-    fn drop_before(&self, token: u64) {
-        for (index, unit) in self.units().take_while(|(_, unit)| unit.end <= token) {
-            if !unit.is_empty() {
+    fn drop_before(&mut self, token: u64) {
+        let (mut index, mut end) = self.dropped;
+        while let Some(count) = self.counts.get(index).filter(|count| end + count.tokens <= token) {
+            if count.tokens > 0 {
                 let _ = fs::remove_file(self.place.unit(index));
             }
+            (index, end) = (index + 1, end + count.tokens);
         }
+        self.dropped = (index, end);
     }
 }

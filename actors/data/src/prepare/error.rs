@@ -69,6 +69,20 @@ pub enum PrepareError {
         /// What the format holds.
         most: u64,
     },
+    /// Shards beyond what their names count.
+    #[error(
+        "--shard-tokens {asked} makes {shards} shards of {tokens} tokens, and {most} can be named; ask for larger ones"
+    )]
+    Shards {
+        /// As asked.
+        asked: u64,
+        /// How many that makes.
+        shards: u64,
+        /// Tokens in all.
+        tokens: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// Not a share.
     #[error("--validation is {found}; allowed: a share from 0 to 0.5, or paths")]
     Share {
@@ -133,6 +147,15 @@ pub enum PrepareError {
         #[source]
         source: io::Error,
     },
+    /// The disk is full.
+    #[error("no room is left for {path}; what is done stays: free some on that disk, then run the same command again")]
+    Full {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A shard that is not what the manifest says.
     #[error("{path} is not what the manifest says of it; remove {out} and prepare the data again")]
     Damaged {
@@ -150,6 +173,9 @@ impl PrepareError {
     /// For `map_err` on file operations.
     pub(super) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::File { action, path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, source },
+            _ => Self::File { action, path, source },
+        }
     }
 }

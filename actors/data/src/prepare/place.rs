@@ -127,8 +127,8 @@ impl Place {
 
     /// Writes a small file as a whole.
     pub(super) fn put(&self, name: &str, to: &Path, bytes: &[u8]) -> Result<(), PrepareError> {
-        durable::write(&self.aside(&format!("{name}.part")), to, |file| file.write_all(bytes))
-            .map_err(PrepareError::file("write", to))
+        let failed = |source| PrepareError::file("write", to)(source);
+        durable::write(&self.aside(&format!("{name}.part")), to, failed, |file| file.write_all(bytes).map_err(failed))
     }
 
     /// What all units hold, if all were done.

@@ -66,21 +66,14 @@ pub(super) fn tokenize(
             before.fetch_add(1, Ordering::Relaxed);
             read_count(&path).map_err(PrepareError::file("read", &path))?
         } else {
-            let mut made = Ok(Count::default());
+            let failed = |source| PrepareError::file("write", &path)(source);
             let aside = place.aside(&format!("unit_{index:06}.part"));
-            let written = durable::write(&aside, &path, |file| {
+            durable::write(&aside, &path, failed, |file| {
                 // Without a name unless its bytes are those that were hashed: a name is good for every later run.
-                made = make(asked, plan, unit, width, watch, file).and_then(|count| {
-                    unit.spans.iter().try_for_each(|span| plan.sources[span.source].check(place.out())).map(|()| count)
-                });
-                match &made {
-                    Ok(_) => Ok(()),
-                    Err(_) => Err(io::ErrorKind::Other.into()),
-                }
-            });
-            let count = made?;
-            written.map_err(PrepareError::file("write", &path))?;
-            count
+                let count = make(asked, plan, unit, width, watch, (file, &failed))?;
+                unit.spans.iter().try_for_each(|span| plan.sources[span.source].check(place.out()))?;
+                Ok(count)
+            })?
         };
         watch.advance(unit.bytes);
         Ok(count)
@@ -91,16 +84,15 @@ pub(super) fn tokenize(
     Ok((counts, before.into_inner() as u64))
 }
 
-/// Writes a unit's file.
+/// Writes a unit's file; what the system refuses there is an error as `failed` makes it.
 fn make(
     asked: &Asked<'_>,
     plan: &Plan,
     unit: &Unit,
     width: Width,
     watch: &dyn Watch,
-    file: &mut BufWriter<File>,
+    (file, failed): (&mut BufWriter<File>, &dyn Fn(io::Error) -> PrepareError),
 ) -> Result<Count, PrepareError> {
-    let failed = |source| PrepareError::File { action: "write", path: asked.request.out.clone(), source };
     file.write_all(&[0; UNIT_HEADER as usize]).map_err(failed)?;
     let mut count = Count::default();
     let mut tokens = Vec::new();

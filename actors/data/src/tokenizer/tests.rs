@@ -143,6 +143,21 @@ fn what_is_not_there_is_named() {
     let open = |path: PathBuf| Tokenizer::open(&TokenizerSpec::Hf(path)).expect_err("refused").to_string();
     assert!(open("/nowhere/tokenizer.json".into()).contains("bytes, gpt2, o200k or a tokenizer.json"));
     assert!(open(golden("tokens.json")).contains("is no tokenizer.json"));
+    let dir = tempfile::tempdir().expect("temp dir");
+    for (text, says) in [
+        (
+            "{\n  \"architectures\": [\"GPT2LMHeadModel\"], \"vocab_size\": 600}",
+            "without the key \"model\" (it begins with arch",
+        ),
+        ("[1]", "it is JSON, but no object"),
+        ("{\"model\": ", "it is no JSON: EOF"),
+        ("{\"model\": {\"type\": \"BPE\"}}", "is no tokenizer.json"),
+    ] {
+        let path = dir.path().join("t.json");
+        fs::write(&path, text).expect("written");
+        let said = open(path);
+        assert!(said.contains(says), "{said}");
+    }
     let [bytes, gpt2, _, hf] = &all()[..] else { panic!("four") };
     for (tokenizer, token) in [(bytes, 256), (gpt2, 50_257), (hf, 300)] {
         assert!(tokenizer.decode(&[token]).expect_err("unknown").to_string().contains(&token.to_string()));
