@@ -5,8 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 use shoal_config::llmc::Version;
 use shoal_config::spec::Dtype;
+use shoal_data::manifest::TOKENIZER_FILE;
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::job::Job;
+use shoal_plan::job::{Job, TokenizerKind};
 use shoal_plan::weights::Dtypes;
 
 use super::Context;
@@ -27,6 +28,9 @@ struct Exported {
     recomputed_blake3: Option<String>,
     /// Types of the weights, in words.
     dtype: String,
+    /// What readers of such files may look for and is not there, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<String>,
 }
 
 pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
@@ -40,6 +44,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
     if dir.exists() && !dir.is_dir() {
         return Err(Failure::Usage(format!("{} is a file; an export takes a directory", dir.display())));
     }
+    let mut left_out = None;
     let target = match &form {
         Form::State => {
             let names = state::file_names(&table);
@@ -48,6 +53,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         Form::Hf { query, .. } => {
             hf::check_family(dir, &submitted.spec.model)?;
             let names = hf::file_names(client, job, query)?;
+            left_out = without_tokenizer(&submitted, &names);
             Target::prepare(dir, |name| names.iter().any(|known| known == name))?
         }
         Form::LlmC { .. } => Target::prepare(dir, llmc::is_file)?,
@@ -73,6 +79,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         state_blake3: written.state_blake3,
         recomputed_blake3: recomputed,
         dtype: form.dtype(),
+        left_out,
     })?;
     Ok(if same { Verdict::True } else { Verdict::False })
 }
@@ -122,6 +129,22 @@ impl Form {
     }
 }
 
+/// Readers make up a tokenizer of their own where they find none, or fail late.
+fn without_tokenizer(job: &Job, names: &[String]) -> Option<String> {
+    let made = job.data.tokenizer.filter(|_| !names.iter().any(|name| name == TOKENIZER_FILE))?;
+    Some(match made.kind {
+        TokenizerKind::Bytes | TokenizerKind::Gpt2 | TokenizerKind::O200k => {
+            format!("{TOKENIZER_FILE}: the job's tokens are of the built-in {}, which has no such file", made.kind)
+        }
+        TokenizerKind::Hf => format!(
+            "{TOKENIZER_FILE}: the file that the job's data in {} was made with is not there on the coordinator's machine, or \
+             another by now; copy the one with blake3 {}... beside the weights",
+            job.spec.data.path.display(),
+            short(&made.digest.to_hex())
+        ),
+    })
+}
+
 fn write_state(from: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<String, Failure> {
     state::export(from, table, dir)?;
     Ok(state::recompute(dir, table)?.to_hex())
@@ -131,7 +154,10 @@ impl Show for Exported {
     fn show(&self) -> String {
         let head = format!("{} at step {} is in {}, in {}", self.job, self.step, self.dir, self.dtype);
         match &self.recomputed_blake3 {
-            None => head,
+            None => match &self.left_out {
+                None => head,
+                Some(left_out) => format!("{head}\nwithout {left_out}"),
+            },
             Some(digest) if *digest == self.state_blake3 => {
                 format!("{head}; the files have the digest of the job, {}...", short(digest))
             }
@@ -141,5 +167,35 @@ impl Show for Exported {
                 short(&self.state_blake3)
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_plan::ids::Digest;
+    use shoal_plan::job::{DataFacts, TokenizerFacts};
+
+    use super::*;
+
+    #[test]
+    fn a_model_without_its_tokenizer_is_said_to_be() {
+        let spec = shoal_config::preset("tiny", Path::new("/corpus")).expect("a preset");
+        let job = |kind: Option<TokenizerKind>| {
+            let tokenizer =
+                kind.map(|kind| TokenizerFacts { kind, digest: Digest::of(b"t"), vocab: 256, end_of_text: None });
+            let (digest, validation_digest) = (Digest::default(), Digest::default());
+            let data = DataFacts { digest, train_tokens: 1, validation_digest, validation_tokens: 0, tokenizer };
+            Job { spec: spec.clone(), data, weights: None }
+        };
+        let names = ["config.json".to_owned(), "model.safetensors".to_owned()];
+        let whole: Vec<String> = names.iter().cloned().chain([TOKENIZER_FILE.to_owned()]).collect();
+        assert_eq!(without_tokenizer(&job(None), &names), None, "nothing is known of one");
+        assert_eq!(without_tokenizer(&job(Some(TokenizerKind::Hf)), &whole), None);
+        let said = without_tokenizer(&job(Some(TokenizerKind::Hf)), &names).expect("it is missing");
+        let digest = Digest::of(b"t").to_hex();
+        assert!(said.contains("tokenizer.json: the file that the job's data in /corpus was made with"), "{said}");
+        assert!(said.contains(&format!("blake3 {}...", &digest[..16])), "{said}");
+        let said = without_tokenizer(&job(Some(TokenizerKind::Gpt2)), &names).expect("there is none");
+        assert!(said.contains("the built-in gpt2"), "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! The form for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use shoal_wire::api::{EventLine, JobStatus, NodeInfo, StateDigest, SubmitAnswer};
+use shoal_wire::api::{EventLine, JobState, JobStatus, NodeInfo, Redundancy, StateDigest, SubmitAnswer};
 
 use super::units::{bytes, count, loss, loss_at, printable, rate, short};
 
@@ -110,7 +110,6 @@ impl Show for Vec<JobStatus> {
 
 impl Show for JobStatus {
     fn show(&self) -> String {
-        let redundancy = &self.redundancy;
         let mut rows = vec![
             ("job", format!("{} ({})", self.job, self.name)),
             ("state", word(&self.state)),
@@ -122,7 +121,7 @@ impl Show for JobStatus {
             ("speed", rate(self.tokens_per_second)),
             ("plan", self.plan.clone().unwrap_or_else(|| "none yet".to_owned())),
             ("generation", self.generation.clone()),
-            ("redundancy", format!("{}: {} of {} shadows", word(&redundancy.state), redundancy.have, redundancy.want)),
+            ("redundancy", shadows(self)),
             ("steps lost", count(self.steps_lost)),
             ("steps redone", count(self.steps_redone)),
         ];
@@ -133,6 +132,20 @@ impl Show for JobStatus {
         }));
         rows.extend(self.reason.clone().map(|reason| ("reason", reason)));
         facts(rows)
+    }
+}
+
+fn shadows(JobStatus { state, redundancy: Redundancy { state: how, have, want }, .. }: &JobStatus) -> String {
+    match state {
+        JobState::Queued => format!("{want} shadows wanted, none yet"),
+        JobState::Planning
+        | JobState::Training
+        | JobState::Recovering
+        | JobState::Paused
+        | JobState::Parked
+        | JobState::Done
+        | JobState::Failed
+        | JobState::Cancelled => format!("{}: {have} of {want} shadows", word(how)),
     }
 }
 

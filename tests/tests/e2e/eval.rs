@@ -63,6 +63,12 @@ fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
     let exported = cluster.path().join("model");
     cluster.ok(&["export", &job, "--to", &exported.display().to_string()]);
     has_its_tokenizer(&exported, &cluster.path().join("shards"));
+    let (definition, aside) = (cluster.path().join("shards/tokenizer.json"), cluster.path().join("aside.json"));
+    fs::rename(&definition, &aside).expect("renamed");
+    let to = cluster.path().join("without").display().to_string();
+    let said: serde_json::Value = cluster.json(&["export", &job, "--to", &to]);
+    assert!(said["left_out"].as_str().is_some_and(|what| what.contains("tokenizer.json: the file")), "{said}");
+    fs::rename(&aside, &definition).expect("renamed");
 
     // Text is made tokens of with what lies beside the shards.
     let text = cluster.path().join("corpus.txt").display().to_string();

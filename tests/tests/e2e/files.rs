@@ -103,6 +103,8 @@ fn fine_tuning_goes_on_from_the_files_whatever_the_layout() {
     let sizes = "kind = \"gpt2\"\nlayers = 4\nheads = 4\nwidth = 64\ncontext = 32\ninit_from = \"base\"";
     let two = cluster.submit(&job(&cluster, "two", sizes, 4));
     let want = cluster.final_digest(&two).state_blake3;
+    let fresh = cluster.submit(&job(&cluster, "fresh", &sizes.replace("\ninit_from = \"base\"", ""), 4));
+    assert_ne!(cluster.final_digest(&fresh).state_blake3, want, "it goes on from the files");
     cluster.kill(0);
     let one = cluster.submit(&job(&cluster, "one", sizes, 4));
     assert_eq!(cluster.final_digest(&one).state_blake3, want);

@@ -43,6 +43,15 @@ fn a_model_goes_on_with_the_text_that_it_learnt() {
     // As it comes: the same text, and nothing else.
     let shown = cluster.ok(&[&greedy[..], &["--stream"]].concat());
     assert_eq!(shown.trim_end(), want.trim_end());
+    // For programs: pieces, and the whole answer last; of a step and with a tokenizer that are named.
+    let named = ["--stream", "--json", "--at", "step=300", "--tokenizer", "bytes"];
+    let lines = cluster.ok(&[&greedy[..], &named].concat());
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let (whole, pieces) = lines.split_last().expect("there are lines");
+    let shown: String = pieces.iter().map(|piece| piece["text"].as_str().expect("a text")).collect();
+    assert_eq!((shown.as_str(), whole["text"].as_str()), (want.as_str(), Some(want.as_str())));
+    assert_eq!((&whole["tokens"], &whole["step"]), (&60.into(), &300.into()));
     // A wild one is the same by its seed.
     let wild = ["sample", &job, "--prompt", "the", "--temperature", "2", "--top-k", "50", "--seed", "9", "--json"];
     let first = cluster.ok(&wild);

@@ -33,6 +33,8 @@ fn a_status_is_a_list_of_facts() {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
     assert!(!text.contains("reason"));
+    let queued = JobStatus { state: JobState::Queued, ..status() }.show();
+    assert!(queued.contains("redundancy       1 shadows wanted, none yet"), "{queued}");
 }
 
 #[test]
