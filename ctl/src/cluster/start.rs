@@ -20,6 +20,9 @@ use crate::failure::Failure;
 /// Between two looks at the list of workers.
 const LOOK: Duration = Duration::from_millis(30);
 
+/// For a coordinator that was told to stop to end.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// What there should be.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
@@ -67,7 +70,7 @@ pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Rais
     let _claim = dir.claim(wanted.timeout)?;
     identity::make_cluster(dir.paths())?;
     let client = Client::new(dir.paths().root());
-    let coordinator = coordinator(dir, program, wanted.http_port.unwrap_or(0))?;
+    let coordinator = coordinator(dir, program, wanted.http_port.unwrap_or(0), give_up)?;
     let gathered = gather(dir, &coordinator, program, wanted, give_up, || client.nodes().ok())?;
     let (http, page) = client.addresses()?;
     let settings =
@@ -172,13 +175,13 @@ fn notes(wanted: &Wanted, running: usize, settings: &[NodeSpec], http: &str) -> 
 }
 
 /// The living respawner, or a new one.
-fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Started, Failure> {
+fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16, give_up: Instant) -> Result<Started, Failure> {
     let known = dir.started()?.into_iter().find(|started| started.name == COORDINATOR);
     if let Some(living) = known.filter(|started| started.process.lives()) {
         return Ok(living);
     }
-    // An earlier coordinator that is still ending has the port until then; the new one waits for it.
-    if http_port != 0 && stopped::is_free(&dir.paths().coordinator()) {
+    let_end(dir, give_up.min(Instant::now() + ENDING));
+    if http_port != 0 {
         TcpListener::bind(("127.0.0.1", http_port)).map_err(|error| {
             Failure::Usage(format!(
                 "port {http_port} cannot be used ({error}); choose another with --http-port, or 0 for any"
@@ -196,6 +199,19 @@ fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16) -> Result<Sta
         dir.paths().log(COORDINATOR).into(),
     ];
     launch(dir, program, COORDINATOR, &arguments)
+}
+
+/// Waits for a coordinator whose respawner was killed: it ends by itself, and until then it has the directory and its ports,
+/// and answers as if it were the next one. Whoever does not end is the new daemon's to name.
+fn let_end(dir: &LocalCluster, until: Instant) {
+    let home = dir.paths().coordinator();
+    let mut told = false;
+    while !stopped::is_free(&home) && Instant::now() < until {
+        if !std::mem::replace(&mut told, true) {
+            eprintln!("shoalctl: an earlier coordinator still ends in {}; waiting for it", home.display());
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Who is to be started: stopped workers as they were, then new ones like the newest of the others. What the operator says

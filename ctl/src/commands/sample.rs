@@ -72,7 +72,8 @@ pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> 
     text.push_str(&rest);
     let ended = match ended.map_err(failed)? {
         Ended::EndOfText => "end_of_text",
-        Ended::Long | Ended::Unwanted => "max_tokens",
+        Ended::Long => "max_tokens",
+        Ended::Unwanted => unreachable!("CT-6 (a token is unwanted only in trouble, which was said)"),
     };
     let sampled = Sampled { job: &args.job, step: written.step, prompt: &args.prompt, text, tokens, ended };
     match (args.stream, context.format) {

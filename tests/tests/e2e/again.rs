@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use rustix::process::Signal;
 use shoal_tests::{Cluster, JobFile};
 use shoal_wire::api::StateDigest;
 
@@ -58,4 +59,21 @@ fn down_says_what_is_lost() {
     let said = String::from_utf8_lossy(&down.stderr).into_owned();
     assert!(down.status.success(), "{said}");
     assert!(said.contains("j1 is at step 3 of 400; its state was in the workers' memory and is gone"), "{said}");
+}
+
+/// Its coordinator is told to stop by that, and has the directory, its ports and the journal for a moment more.
+#[test]
+fn up_right_after_the_death_of_a_respawner_takes_over() {
+    let cluster = cluster(1);
+    let job = cluster.submit(&JobFile { steps: 100_000, ..JobFile::default() }.write(cluster.path(), "long"));
+    cluster.wait(&job, "step=2");
+    for _ in 0..5 {
+        let pids = cluster.path().join("cluster/pids");
+        let respawner = fs::read_to_string(pids.join("respawner")).expect("a process id");
+        cluster.signal(respawner.trim().parse().expect("a number"), Signal::KILL);
+        cluster.ok(&["up", "--nodes", "1"]);
+    }
+    let step = cluster.status(&job).step;
+    cluster.wait(&job, &format!("step={}", step + 2));
+    cluster.ok(&["cancel", &job]);
 }
