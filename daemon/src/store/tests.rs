@@ -210,18 +210,19 @@ fn half_written_snapshot_does_not_matter() {
 
 #[test]
 fn entries_of_another_release_are_refused_not_cut() {
+    const NEXT: u16 = VERSION + 1;
     let dir = tempfile::tempdir().expect("temporary directory");
     let foreign = {
-        // The same entry, said to be of version 9, with a good checksum.
+        // The same entry, said to be of the next version, with a good checksum.
         let sound = value::encode(&line(1)).expect("encodes");
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&9u16.to_le_bytes()).update(&sound[10..]);
-        [&9u16.to_le_bytes(), &hasher.finalize().as_bytes()[..8], &sound[10..]].concat()
+        hasher.update(&NEXT.to_le_bytes()).update(&sound[10..]);
+        [&NEXT.to_le_bytes(), &hasher.finalize().as_bytes()[..8], &sound[10..]].concat()
     };
     let file = [&(foreign.len() as u32).to_le_bytes(), &foreign[..]].concat();
     std::fs::write(dir.path().join("log"), &file).expect("written");
     let error = Store::open(dir.path()).expect_err("another version");
-    assert!(matches!(error, StoreError::Version { found: 9, expected: VERSION, .. }), "{error}");
+    assert!(matches!(error, StoreError::Version { found: NEXT, expected: VERSION, .. }), "{error}");
     assert_eq!(std::fs::read(dir.path().join("log")).expect("still there"), file);
 }
 
