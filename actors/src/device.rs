@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use shoal_exact::Arithmetic;
 use shoal_kernels::{Arena, ArenaError, Budget, Device, JobPanic, Queue, Tag, Tier};
 use shoal_plan::protocol::InHand;
 use tokio::sync::oneshot;
@@ -28,6 +29,7 @@ pub struct DeviceThread {
     queue: Queue,
     arena: Arena,
     class: &'static str,
+    arithmetic: Arithmetic,
 }
 
 impl DeviceThread {
@@ -44,9 +46,9 @@ impl DeviceThread {
     /// # Errors
     /// If the thread cannot be had.
     pub fn of(name: &str, device: Device, arena: Arena) -> Result<Self, DeviceError> {
-        let class = device.class();
+        let (class, arithmetic) = (device.class(), device.arithmetic());
         let queue = Queue::start(name, device).map_err(DeviceError::Thread)?;
-        Ok(Self { queue, arena, class })
+        Ok(Self { queue, arena, class, arithmetic })
     }
 
     /// Where its buffers come from.
@@ -59,6 +61,12 @@ impl DeviceThread {
     #[must_use]
     pub fn class(&self) -> &'static str {
         self.class
+    }
+
+    /// What its matrix products compute.
+    #[must_use]
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     /// Seconds that it computed.

@@ -17,7 +17,7 @@ pub use model::{Gpt2Spec, LlamaSpec, ModelSpec, RopeScaling, RopeSpec};
 pub use numerics::{LossScaleSpec, NumericsSpec, Precision, Wire};
 pub use optimizer::{AdafactorSpec, AdamSpec, DecayRule, Momentum, OptimizerSpec, RmsPropSpec, SgdSpec};
 
-/// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one instruction-set class.
+/// Everything a job file says, resolved. Two equal values train to the same bits on any cluster of one arithmetic (docs/semantics.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {

@@ -21,6 +21,8 @@ pub use shape::{Attention, IGNORE, Layout, Linear, LossSum, NormParams, SquareSu
 
 use std::ops::Range;
 
+use shoal_exact::Arithmetic;
+
 use crate::arena::{Arena, ArenaError, View, ViewMut};
 use crate::cpu::CpuDevice;
 
@@ -51,6 +53,14 @@ impl Device {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Cpu(cpu) => cpu.class().name(),
+        }
+    }
+
+    /// What its matrix products compute.
+    #[must_use]
+    pub fn arithmetic(&self) -> Arithmetic {
+        match self {
+            Self::Cpu(cpu) => cpu.class().arithmetic(),
         }
     }
 

@@ -5,9 +5,11 @@
 //!   [`Queue`] through which a device is used.
 //! * `cpu`: the processor's implementation.
 //!
-//! Results do not depend on the number of threads, on how rows or columns are divided among them, or (for this device) on the
-//! instruction-set class: every reduction has a fixed order over fixed blocks, matrix products slice their contraction at a
-//! constant, and elementary functions are this crate's own polynomials.
+//! Results do not depend on the number of threads or on how rows or columns are divided among them: every reduction has a
+//! fixed order over fixed blocks, matrix products slice their contraction at a constant, and elementary functions are this
+//! project's own polynomials. Nor do they depend on the width of vectors: of all that a processor has, only whether it fuses
+//! multiply and add enters bits, and only in matrix products ([`Device::arithmetic`]). `avx2`, `avx512` and `neon` do and
+//! give each other's bits; `portable` on x86-64 does not.
 
 pub mod arena;
 mod cpu;

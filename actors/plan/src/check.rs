@@ -11,6 +11,7 @@
 //! PL-8 (shadows)   no piece has more than r shadows
 //! PL-9 (spares)    spares are exactly the members without a seat or piece
 //! PL-10 (memory)   no node is given more than its budget
+//! PL-11 (alike)    every node with a seat or piece computes what the plan says
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub enum Invariant {
     Spares,
     /// PL-10.
     Memory,
+    /// PL-11.
+    Alike,
 }
 
 impl fmt::Display for Invariant {
@@ -64,6 +67,7 @@ impl fmt::Display for Invariant {
             Self::Shadows => "PL-8 (shadows)",
             Self::Spares => "PL-9 (spares)",
             Self::Memory => "PL-10 (memory)",
+            Self::Alike => "PL-11 (alike)",
         })
     }
 }
@@ -106,6 +110,12 @@ pub fn check(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<Node
     let idle: Vec<NodeId> = members.keys().copied().filter(|node| !used.contains(node)).collect();
     if plan.spares != idle {
         say(Invariant::Spares, format!("spares are {:?}, idle members {idle:?}", plan.spares));
+    }
+    for node in &used {
+        let other = members.get(node).map(|offer| offer.arithmetic).filter(|other| *other != plan.arithmetic);
+        if let Some(other) = other {
+            say(Invariant::Alike, format!("{node} computes {other}, the plan is {}", plan.arithmetic));
+        }
     }
     // The memory formulas take the other invariants for granted.
     if found.is_empty() {

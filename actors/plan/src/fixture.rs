@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use shoal_config::spec::{AdafactorSpec, OptimizerSpec};
+use shoal_exact::Arithmetic;
 
 use crate::blocks::ModelTable;
 use crate::engine::Offer;
@@ -44,7 +45,7 @@ pub(crate) fn table(job: &Job) -> ModelTable {
 
 /// Nodes with these ids, each with room for anything small.
 pub(crate) fn members(ids: impl IntoIterator<Item = u64>) -> BTreeMap<NodeId, Offer> {
-    let offer = || Offer { budget_bytes: 1 << 30, threads: 1, class: "test".into() };
+    let offer = || Offer { budget_bytes: 1 << 30, threads: 1, class: "test".into(), arithmetic: Arithmetic::Fused };
     ids.into_iter().map(|id| (NodeId(id), offer())).collect()
 }
 

@@ -7,6 +7,7 @@ use shoal_config::spec::{
     AdafactorSpec, AdamSpec, DecayRule, Gpt2Spec, LlamaSpec, LossScaleSpec, LrShape, LrSpec, ModelSpec, Momentum,
     NumericsSpec, OptimizerSpec, ParallelSpec, Precision, RmsPropSpec, RopeScaling, RopeSpec, SgdSpec, TrainSpec, Wire,
 };
+use shoal_exact::Arithmetic;
 
 use crate::ids::Digest;
 use crate::job::{DataFacts, Job};
@@ -17,9 +18,9 @@ const LAYOUT: &[u8] = b"shoal job 2";
 impl Job {
     /// The hash that the ledger chain starts from: everything that enters bits and nothing else. The name, layout,
     /// redundancy, validation, where files lie and when the job counts as diverged do not; nor does the range of weights
-    /// that are read from files instead of drawn.
+    /// that are read from files instead of drawn. Fused arithmetic adds nothing: every ledger had it before there was a choice.
     #[must_use]
-    pub fn genesis(&self) -> Digest {
+    pub fn genesis(&self, arithmetic: Arithmetic) -> Digest {
         let Self { spec, data, weights } = self;
         let JobSpec { name: _, seed, model, init: _, data: _, train, parallel, elastic: _ } = spec;
         let DataFacts { digest, train_tokens, validation_digest: _, validation_tokens: _, tokenizer: _ } = data;
@@ -39,6 +40,10 @@ impl Job {
         out.bytes(&digest.0).u64(*train_tokens);
         out.train(train);
         out.u32(*virtual_replicas);
+        match arithmetic {
+            Arithmetic::Fused => {}
+            Arithmetic::Plain => drop(out.tag(1)),
+        }
         Digest(*out.0.finalize().as_bytes())
     }
 }

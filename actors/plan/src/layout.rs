@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use shoal_config::spec::Schedule;
+use shoal_exact::Arithmetic;
 
 use crate::ids::{BlockId, Digest, NodeId, PieceId, Replica, Seat, StageIndex};
 use crate::space::Interval;
@@ -12,6 +13,8 @@ use crate::space::Interval;
 /// Who computes what and who holds what. Its number is the generation it is deployed under.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
+    /// What every node of it computes; the first plan of a job fixes it for all that follow.
+    pub arithmetic: Arithmetic,
     /// Order of micro-batches on a stage.
     pub schedule: Schedule,
     /// Stages in pipeline order; their block ranges partition the model.

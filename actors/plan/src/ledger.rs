@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;
-use shoal_exact::ExactSum;
+use shoal_exact::{Arithmetic, ExactSum};
 
 use crate::batch::context;
 use crate::ids::Digest;
@@ -57,10 +57,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Before the first step.
+    /// Before the first step of nodes of an arithmetic.
     #[must_use]
-    pub fn genesis(job: &Job) -> Self {
-        let version = Version { step: 0, chain: job.genesis() };
+    pub fn genesis(job: &Job, arithmetic: Arithmetic) -> Self {
+        let version = Version { step: 0, chain: job.genesis(arithmetic) };
         Self { version, time: 0, loss_scale: LossScale::first(&job.spec) }
     }
 

@@ -11,6 +11,8 @@ use crate::ids::NodeId;
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     here: BTreeMap<NodeId, Offer>,
+    /// Those that live and would compute other bits.
+    unlike: BTreeMap<NodeId, Offer>,
     leaving: BTreeSet<NodeId>,
     gone: BTreeMap<NodeId, LossCause>,
     /// Those of them that may speak again, with what they bring.
@@ -25,12 +27,29 @@ impl Nodes {
     pub fn join(&mut self, node: NodeId, offer: Offer) {
         self.gone.remove(&node);
         self.mute.remove(&node);
+        self.unlike.remove(&node);
         self.here.insert(node, offer);
+    }
+
+    /// A node lives, and would compute other bits than those that are here. Says whether that is news.
+    pub fn leave_out(&mut self, node: NodeId, offer: Offer) -> bool {
+        self.gone.remove(&node);
+        self.mute.remove(&node);
+        self.here.remove(&node);
+        self.leaving.remove(&node);
+        self.unlike.insert(node, offer).is_none()
+    }
+
+    /// Those that live and would compute other bits, with what they bring.
+    #[must_use]
+    pub fn unlike(&self) -> &BTreeMap<NodeId, Offer> {
+        &self.unlike
     }
 
     /// A node is gone. Says whether it was here.
     pub fn lose(&mut self, node: NodeId, cause: LossCause) -> bool {
         self.gone.insert(node, cause);
+        self.unlike.remove(&node);
         self.leaving.remove(&node);
         self.reports.retain(|(one, other), _| *one != node && *other != node);
         let offer = self.here.remove(&node);
@@ -79,7 +98,7 @@ impl Nodes {
             LossCause::Silent | LossCause::NotReturned | LossCause::Stalled | LossCause::Mute => true,
             LossCause::Died | LossCause::Evicted | LossCause::Left => false,
         });
-        again && !self.is_here(node)
+        again && !self.is_here(node) && !self.unlike.contains_key(&node)
     }
 
     /// Whether it is gone and cannot come back with what it held.
@@ -185,10 +204,12 @@ pub fn decide(
 
 #[cfg(test)]
 mod tests {
+    use shoal_exact::Arithmetic;
+
     use super::*;
 
     fn offer() -> Offer {
-        Offer { budget_bytes: 1, threads: 1, class: "v3".into() }
+        Offer { budget_bytes: 1, threads: 1, class: "v3".into(), arithmetic: Arithmetic::Fused }
     }
 
     fn nodes(ids: impl IntoIterator<Item = u64>) -> Nodes {

@@ -19,6 +19,7 @@ use crate::protocol::Fetch;
 use crate::space::IntervalSet;
 
 mod cut;
+mod first;
 mod held;
 mod moves;
 mod place;
@@ -27,6 +28,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub use first::{alike, first_plan};
 pub use held::Held;
 
 /// A plan and the way to it.
@@ -104,7 +106,7 @@ fn size(bytes: u64) -> String {
     format!("{} ({bytes} bytes)", Bytes(bytes))
 }
 
-/// Makes the next plan. `members` are all nodes that take part, `draining` those of them that get nothing but may be
+/// Makes the next plan. `members` are all nodes that take part, of one arithmetic, `draining` those of them that get nothing but may be
 /// sources, `held` what members hold at the version training goes on from; empty if it starts from the seed.
 ///
 /// # Errors
@@ -139,6 +141,7 @@ pub fn make_plan(
     shadows::add((job.spec.elastic.redundancy, table), &chosen, &seats, &nodes, held, &mut pieces);
     let stages = chosen.stages.iter().zip(seats.nodes);
     let mut plan = Plan {
+        arithmetic: nodes[0].1.arithmetic,
         schedule: job.spec.parallel.schedule,
         stages: stages.map(|(blocks, seats)| StagePlan { blocks: blocks.clone(), seats }).collect(),
         lanes: chosen.lanes.clone(),

@@ -13,7 +13,7 @@ use shoal_plan::blocks::ModelTable;
 use shoal_plan::engine::{Happening, Offer, Order, OrderAnswer, Record, State};
 use shoal_plan::ids::{Digest, JobId, NodeId};
 use shoal_plan::job::{DataFacts, Job};
-use shoal_plan::planner::{self, Held};
+use shoal_plan::planner;
 use shoal_wire::api;
 use shoal_wire::journal::{Counter, Entry, Line};
 
@@ -271,7 +271,7 @@ fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
     }
     let members: BTreeMap<NodeId, Offer> = offers.iter().cloned().collect();
     let table = ModelTable::of_job(&job.spec);
-    planner::make_plan(job, &table, &members, &BTreeSet::new(), &Held::none()).map(|_| ()).map_err(RequestError::Layout)
+    planner::first_plan(job, &table, &members, &BTreeSet::new()).map(|_| ()).map_err(RequestError::Layout)
 }
 
 #[cfg(test)]

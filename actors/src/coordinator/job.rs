@@ -46,6 +46,7 @@ impl JobEntry {
     pub(super) fn status(&self, id: JobId) -> api::JobStatus {
         let Status {
             state,
+            arithmetic,
             step,
             loss,
             val_loss,
@@ -74,6 +75,7 @@ impl JobEntry {
         };
         api::JobStatus {
             state: word(&state),
+            arithmetic: arithmetic.map(|arithmetic| arithmetic.to_string()),
             step,
             fault,
             loss: loss.map(|(_, loss)| loss),
@@ -113,6 +115,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         optimizer: job.spec.train.optimizer.name().to_owned(),
         precision: job.spec.train.numerics.precision.dtype().word().to_owned(),
         wire: job.spec.train.numerics.wire.dtype().word().to_owned(),
+        arithmetic: None,
         state: api::JobState::Queued,
         step: 0,
         steps: job.spec.train.steps,

@@ -252,6 +252,9 @@ impl Members {
             state,
             budget_bytes: member.introduction.budget_bytes,
             used_bytes: member.used_bytes,
+            class: member.introduction.class.clone(),
+            arithmetic: member.introduction.arithmetic.to_string(),
+            left_out: None,
         }
     }
 }
@@ -271,6 +274,7 @@ impl Member {
             budget_bytes: self.introduction.budget_bytes.saturating_sub(own.0),
             threads: self.introduction.threads,
             class: self.introduction.class.clone(),
+            arithmetic: self.introduction.arithmetic,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shoal_plan::ids::{Generation, JobId, NodeId};
 use shoal_plan::ledger::Version;
-use shoal_wire::api::{EventLine, JobStatus};
+use shoal_wire::api::{EventLine, JobStatus, NodeInfo};
 use shoal_wire::control::{Question, ToWorker};
 
 use super::error::RequestError;
@@ -22,7 +22,7 @@ impl Coordinator {
     /// Answers a reader. That it may be gone by then is no fault.
     pub(super) fn read(&mut self, read: Read) {
         match read {
-            Read::Nodes(reply) => drop(reply.send(Ok(self.members.infos(self.now())))),
+            Read::Nodes(reply) => drop(reply.send(Ok(self.nodes()))),
             Read::Jobs(reply) => {
                 let ids: BTreeSet<JobId> = self.intake.keys().chain(self.jobs.keys()).copied().collect();
                 drop(reply.send(ids.into_iter().map(|id| self.status(id)).collect()));
@@ -51,6 +51,19 @@ impl Coordinator {
             Read::AbsentHolders(id, reply) => drop(reply.send(self.absent_holders(id))),
             Read::Ask(to, question, reply) => self.ask(to, question, reply),
         }
+    }
+
+    /// Everyone, with what the job that nodes work for has against whom.
+    fn nodes(&self) -> Vec<NodeInfo> {
+        let mut nodes = self.members.infos(self.now());
+        let (Some(job), Some(engine)) = (self.active, self.active_engine()) else { return nodes };
+        for info in &mut nodes {
+            let other = self.members.find(&info.node).and_then(|node| engine.left_out(node));
+            info.left_out = other.zip(engine.arithmetic()).map(|(has, wanted)| {
+                format!("left out of {job}: its products are {has} ({}), those of the job {wanted}", info.class)
+            });
+        }
+        nodes
     }
 
     fn job(&self, id: JobId) -> Result<&JobEntry, RequestError> {
@@ -87,7 +100,7 @@ impl Coordinator {
         let job = self.job(id)?;
         let step = step.unwrap_or_else(|| job.log.step());
         if step == 0 {
-            return Ok(Version { step, chain: job.job.genesis() });
+            return Ok(job.engine.genesis());
         }
         job.log.version(step).ok_or(RequestError::NoStep { job: id, step })
     }

@@ -1,6 +1,7 @@
 mod fake;
 mod intake;
 mod turns;
+mod unlike;
 
 use fake::{DEADLINE, Fake, Stage, spec};
 use shoal_plan::engine::{Order, OrderAnswer, Timing};

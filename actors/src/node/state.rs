@@ -158,6 +158,7 @@ impl NodeState {
             budget_bytes: self.config.budget_bytes,
             threads: self.config.threads,
             class: self.devices.compute.class().to_owned(),
+            arithmetic: self.devices.compute.arithmetic(),
             written: Vec::new(),
         };
         async move {

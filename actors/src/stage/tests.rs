@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use shoal_config::spec::Schedule;
+use shoal_exact::Arithmetic;
 use shoal_kernels::{Budget, Tag, Tier};
 use shoal_model::StageModel;
 use shoal_plan::blocks::ModelTable;
@@ -87,6 +88,7 @@ impl Bench {
         let table = Arc::new(ModelTable::of(&job.spec.model));
         let stage_plan = |blocks| StagePlan { blocks, seats: vec![NodeId(1)] };
         let plan = Arc::new(Plan {
+            arithmetic: Arithmetic::Fused,
             schedule: Schedule::OneFOneB,
             stages: vec![stage_plan(0..2), stage_plan(2..4)],
             lanes: std::iter::once(0..4).collect(),

@@ -28,6 +28,15 @@ pub struct NodeInfo {
     pub budget_bytes: u64,
     /// Bytes they hold.
     pub used_bytes: u64,
+    /// Instruction-set class of its kernels.
+    #[serde(default)]
+    pub class: String,
+    /// What it computes: `fused` or `plain`; only nodes of one arithmetic work for one job.
+    #[serde(default)]
+    pub arithmetic: String,
+    /// Why the job that nodes work for has nothing for it, if so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out: Option<String>,
 }
 
 /// Where a node stands.
@@ -92,6 +101,9 @@ pub struct JobStatus {
     pub precision: String,
     /// What it sends, as in a job file.
     pub wire: String,
+    /// What its nodes compute, `fused` or `plain`, once a first plan has fixed that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arithmetic: Option<String>,
     /// Where it stands.
     pub state: JobState,
     /// Committed steps.

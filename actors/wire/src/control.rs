@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use shoal_exact::Arithmetic;
 use shoal_plan::ids::{BlockId, Digest, Generation, JobId, NodeId};
 use shoal_plan::job::Job;
 use shoal_plan::ledger::Version;
@@ -13,7 +14,7 @@ use shoal_plan::space::{Interval, Kind};
 use crate::api::NodeReport;
 
 /// Version of everything in this module; both ends must have the same.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 
 /// First message on a connection, both ways; a mismatch closes it with a reason that names both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,8 @@ pub struct Introduction {
     pub threads: u32,
     /// Instruction-set class of its kernels.
     pub class: String,
+    /// What its matrix products compute.
+    pub arithmetic: Arithmetic,
     /// Jobs with pieces written in its data directory.
     pub written: Vec<JobId>,
 }

@@ -16,7 +16,7 @@ use shoal_plan::job::DataFacts;
 use shoal_plan::weights::WeightFacts;
 
 /// Version of everything in this module, in front of every stored value.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// One change of the coordinator's state.
 #[allow(clippy::large_enum_variant, reason = "one entry at a time; a box would cost more than the copy")]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use shoal_config::JobSpec;
 use shoal_config::node::{least_memory, own_memory};
+use shoal_exact::Arithmetic;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::draw::{self, Summary};
 use shoal_plan::engine::Offer;
@@ -49,7 +50,8 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure
         )));
     }
     let budget_bytes = memory.0.saturating_sub(own_memory(args.threads).0);
-    let offer = Offer { budget_bytes, threads: args.threads, class: "any".to_owned() };
+    let (threads, arithmetic) = (args.threads, Arithmetic::Fused);
+    let offer = Offer { budget_bytes, threads, class: "any".to_owned(), arithmetic };
     let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
     let drawn =
         draw(spec, &members).map_err(|error| Failure::Usage(format!("{name}: no plan is possible: {error}")))?;
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     fn members(nodes: u64, budget_bytes: u64) -> BTreeMap<NodeId, Offer> {
-        let offer = Offer { budget_bytes, threads: 1, class: "any".to_owned() };
+        let offer = Offer { budget_bytes, threads: 1, class: "any".to_owned(), arithmetic: Arithmetic::Fused };
         (1..=nodes).map(|node| (NodeId(node), offer.clone())).collect()
     }
 

@@ -89,6 +89,7 @@ mod tests {
             name: "x".into(),
             optimizer: "adamw".to_owned(),
             precision: "fp32".to_owned(),
+            arithmetic: None,
             wire: "fp32".to_owned(),
             state,
             step,

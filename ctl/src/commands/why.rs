@@ -10,10 +10,11 @@ use crate::output::Show;
 use crate::output::table::word;
 
 /// Kinds of events that are reasons: losses, decisions, faults, ends. The others only say that it went on.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 12] = [
     "submitted",
     "node_lost",
     "node_joined",
+    "node_left_out",
     "decided",
     "resolved",
     "steps_lost",

@@ -63,8 +63,8 @@ impl Show for [NodeInfo] {
         if self.is_empty() {
             return "no workers; `shoalctl up --nodes N` starts some".to_owned();
         }
-        table(
-            ["NODE", "STATE", "PID", "ADDRESS", "USED", "BUDGET"],
+        let mut out = table(
+            ["NODE", "STATE", "PID", "ADDRESS", "USED", "BUDGET", "CLASS"],
             &[2, 4, 5],
             self.iter().map(|node| {
                 [
@@ -74,9 +74,16 @@ impl Show for [NodeInfo] {
                     node.address.clone(),
                     bytes(node.used_bytes),
                     bytes(node.budget_bytes),
+                    node.class.clone(),
                 ]
             }),
-        )
+        );
+        for node in self {
+            if let Some(reason) = &node.left_out {
+                out.push_str(&format!("\n{}: {reason}", node.node));
+            }
+        }
+        out
     }
 }
 
@@ -116,6 +123,7 @@ impl Show for JobStatus {
             ("step", format!("{} of {}", count(self.step), count(self.steps))),
             ("optimizer", self.optimizer.clone()),
             ("precision", format!("{}, {} on the wire", self.precision, self.wire)),
+            ("arithmetic", self.arithmetic.clone().unwrap_or_else(|| "not fixed yet".to_owned())),
             ("loss", loss_at(self.loss, self.loss_step, self.step)),
             ("validation loss", loss(self.val_loss)),
             ("speed", rate(self.tokens_per_second)),

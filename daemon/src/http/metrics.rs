@@ -90,6 +90,9 @@ mod tests {
             state: NodeState::Ready,
             budget_bytes: 10,
             used_bytes: 7,
+            class: "avx2".to_owned(),
+            arithmetic: "fused".to_owned(),
+            left_out: None,
         };
         let text = render(&[node], &[]);
         assert!(text.contains("shoal_node_arena_bytes{node=\"a\\\"b\"} 7\n"), "{text}");

@@ -48,7 +48,7 @@ fn render(nodes: &[NodeInfo], jobs: &[JobStatus]) -> String {
         },
     );
     out.push_str("<h2>Nodes</h2>");
-    table(&mut out, &["node", "pid", "address", "state", "arenas"], nodes, |node| {
+    table(&mut out, &["node", "pid", "address", "state", "arenas", "class", "left out"], nodes, |node| {
         let mib = |bytes: u64| bytes >> 20;
         vec![
             node.node.clone(),
@@ -56,6 +56,8 @@ fn render(nodes: &[NodeInfo], jobs: &[JobStatus]) -> String {
             node.address.clone(),
             word(&node.state),
             format!("{} of {} MiB", mib(node.used_bytes), mib(node.budget_bytes)),
+            node.class.clone(),
+            node.left_out.clone().unwrap_or_default(),
         ]
     });
     out.push_str("</body></html>");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::http::{Method, StatusCode};
 use fixture::{Served, pieces, spec, values};
 use serde_json::Value;
+use shoal_exact::Arithmetic;
 use shoal_model::hf;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -138,7 +139,7 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     let id = submitted(&served, dir.path()).await;
     let job: Job = served.get(&format!("/v1/jobs/{id}/job")).await;
     let table = ModelTable::of_job(&job.spec);
-    let genesis = Version { step: 0, chain: job.genesis() };
+    let genesis = Version { step: 0, chain: job.genesis(Arithmetic::Fused) };
     let all = pieces(&table, genesis);
 
     let path = format!("/v1/jobs/{id}/state/0/1/moment1");

@@ -52,7 +52,15 @@ impl Solo {
         let memory = memory.collect::<Result<_, _>>()?;
         let masters = Rounding::of_precision(&job.spec).is_rounded().then(|| masters(arena, &table)).transpose()?;
         let optimizer = Optimizer::of(&job.spec, Arc::clone(&table));
-        let mut solo = Self { job: job.clone(), model, masters, memory, optimizer, head: Head::genesis(job), table };
+        let mut solo = Self {
+            job: job.clone(),
+            model,
+            masters,
+            memory,
+            optimizer,
+            head: Head::genesis(job, device.arithmetic()),
+            table,
+        };
         let table = Arc::clone(&solo.table);
         let initial = Initial::open(job, &table).map_err(|source| ModelError::Initial { source })?;
         for block in &table.blocks {

@@ -1,5 +1,7 @@
 //! Instruction-set classes, chosen at run time.
 
+use shoal_exact::Arithmetic;
+
 /// What vector instructions a device uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -31,7 +33,17 @@ impl Class {
         Self::Portable
     }
 
-    /// As printed and compared between nodes.
+    /// What its matrix products compute.
+    #[must_use]
+    pub fn arithmetic(self) -> Arithmetic {
+        match self {
+            Self::Portable if cfg!(target_arch = "aarch64") => Arithmetic::Fused,
+            Self::Portable => Arithmetic::Plain,
+            Self::Avx2 | Self::Avx512 => Arithmetic::Fused,
+        }
+    }
+
+    /// As printed.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

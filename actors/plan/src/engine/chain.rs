@@ -30,6 +30,21 @@ impl Chain {
         Self { genesis, base: genesis, kept: VecDeque::new(), attempt, flushed: 0, skipped: 0, empty: 0 }
     }
 
+    /// What nodes compute is known: the chain starts from what holds that, too.
+    pub(super) fn begin(&mut self, genesis: Head) {
+        assert!(
+            self.kept.is_empty() && self.base == self.genesis,
+            "EN-12 (arithmetic): fixed after step {}",
+            self.head().step
+        );
+        (self.genesis, self.base) = (genesis, genesis);
+    }
+
+    /// The version before the first step.
+    pub(super) fn genesis(&self) -> Version {
+        self.genesis.version
+    }
+
     /// The last committed version.
     pub(super) fn head(&self) -> Version {
         self.kept.back().map_or(self.base.version, |(_, version)| *version)

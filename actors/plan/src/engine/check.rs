@@ -12,10 +12,12 @@
 //! EN-9 (side work)       no step is committed over an open validation pass, and only one is open
 //! EN-10 (marks)          open flush marks ascend, and so does what they make durable
 //! EN-11 (watch)          while a step is in flight, somebody looks whether it moves
+//! EN-12 (arithmetic)     the plan in force has that of the chain's beginning, and so has every member since the first plan
 //! ```
 
 use super::Engine;
 use super::phase::{Phase, Running, Validation};
+use crate::ledger::Head;
 use crate::rules::Breach;
 
 /// A broken invariant, named as in the module's table.
@@ -48,6 +50,22 @@ impl Engine {
             };
             if !standing.shadows.keys().all(is_shadow) {
                 return broken("EN-7 (shadows)", format!("{:?}", standing.shadows));
+            }
+        }
+        if let Some(arithmetic) = self.arithmetic() {
+            let other = self.nodes.here().iter().find(|(_, offer)| offer.arithmetic != arithmetic);
+            if let Some((node, offer)) = other.filter(|_| !self.state.is_over()) {
+                return broken(
+                    "EN-12 (arithmetic)",
+                    format!("{node} computes {}, the job {arithmetic}", offer.arithmetic),
+                );
+            }
+            let genesis = Head::genesis(&self.setup.job, arithmetic).version;
+            if self.chain.genesis() != genesis {
+                return broken(
+                    "EN-12 (arithmetic)",
+                    format!("{:?} is not the beginning of {arithmetic}", self.chain.genesis()),
+                );
             }
         }
         if !self.chain.is_sound() || head.step > self.steps() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use shoal_exact::Arithmetic;
 
 use crate::blocks::ModelTable;
 use crate::ids::{Generation, NodeId};
@@ -79,8 +80,10 @@ pub struct Offer {
     pub budget_bytes: u64,
     /// Compute threads.
     pub threads: u32,
-    /// Instruction-set class.
+    /// Instruction-set class, for people.
     pub class: String,
+    /// What its matrix products compute: the nodes of a job have one arithmetic.
+    pub arithmetic: Arithmetic,
 }
 
 /// One fact for the engine.

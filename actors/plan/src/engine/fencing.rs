@@ -18,7 +18,7 @@ impl Engine {
         if self.nodes.here().is_empty() {
             let mute: Vec<String> = self.nodes.all_mute().iter().map(NodeId::to_string).collect();
             let reason = match mute.is_empty() {
-                true => "no node is left".to_owned(),
+                true => self.only_unlike().unwrap_or_else(|| "no node is left".to_owned()),
                 false => {
                     format!("nobody answers in time; {} may do so later, and the job goes on then", mute.join(", "))
                 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use shoal_exact::Arithmetic;
 
 use super::face::LossCause;
 use crate::ids::{Digest, NodeId};
@@ -101,6 +102,17 @@ pub enum Happening {
         /// What was found, by block and node.
         reason: String,
     },
+    /// A node is there and gets nothing to do: it would compute other bits than the others.
+    NodeLeftOut {
+        /// Which.
+        node: NodeId,
+        /// Its instruction-set class.
+        class: String,
+        /// What it computes.
+        arithmetic: Arithmetic,
+        /// What the job computes.
+        wanted: Arithmetic,
+    },
     /// Nothing moved for too long: a fence follows.
     Stalled {
         /// In what, and who has not reported.
@@ -131,6 +143,7 @@ impl Happening {
             Self::Ended { .. } => "ended",
             Self::StepSkipped { .. } => "step_skipped",
             Self::Stalled { .. } => "stalled",
+            Self::NodeLeftOut { .. } => "node_left_out",
         }
     }
 
@@ -138,7 +151,10 @@ impl Happening {
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {
         match self {
-            Self::NodeJoined { node } | Self::NodeLost { node, .. } | Self::StageFailed { node, .. } => Some(*node),
+            Self::NodeJoined { node }
+            | Self::NodeLost { node, .. }
+            | Self::StageFailed { node, .. }
+            | Self::NodeLeftOut { node, .. } => Some(*node),
             Self::StepSkipped { node, .. } => *node,
             Self::Submitted
             | Self::Decided { .. }
@@ -171,6 +187,11 @@ impl fmt::Display for Happening {
             Self::Stalled { what, waited } => {
                 write!(f, "no progress for {}.{} s in {what}", waited / 1000, waited % 1000 / 100)
             }
+            Self::NodeLeftOut { node, class, arithmetic, wanted } => write!(
+                f,
+                "{node} is left out: its products are {arithmetic} ({class}), those of this job {wanted} since its first plan, so it \
+                 would compute other bits"
+            ),
             Self::RedundancyFull => f.write_str("every interval has all its shadows"),
             Self::StepsLost { from, to, reason } => write!(f, "steps {} to {from} lost: {reason}", to + 1),
             Self::Evaluated { step } => write!(f, "validated at step {step}"),

@@ -9,6 +9,7 @@
 //!
 //! [`check`](Engine::check) re-derives the invariants named there.
 
+mod alike;
 mod chain;
 mod check;
 pub mod face;
@@ -28,6 +29,8 @@ mod watchdog;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use shoal_exact::Arithmetic;
 
 pub use check::Violation;
 pub use face::{Command, Event, LossCause, Millis, Offer, Order, OrderAnswer, Record, Setup, State, Timing};
@@ -100,7 +103,8 @@ impl Engine {
     #[doc(hidden)]
     #[must_use]
     pub fn with_rules(setup: Setup, rules: Rules) -> Self {
-        let genesis = Head::genesis(&setup.job);
+        // Until the first plan says who computes.
+        let genesis = Head::genesis(&setup.job, Arithmetic::Fused);
         Self {
             generation: Generation { incarnation: setup.incarnation, number: 0 },
             setup,
@@ -151,6 +155,12 @@ impl Engine {
     #[must_use]
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         self.standing.as_ref().map(|standing| &standing.plan)
+    }
+
+    /// The version before the first step.
+    #[must_use]
+    pub fn genesis(&self) -> Version {
+        self.chain.genesis()
     }
 
     /// The generation in force.

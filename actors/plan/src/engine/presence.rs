@@ -20,6 +20,10 @@ impl Engine {
             }
             return;
         }
+        if let Some(arithmetic) = self.arithmetic().filter(|arithmetic| *arithmetic != offer.arithmetic) {
+            self.leave_out(node, offer, arithmetic);
+            return;
+        }
         let back = self.nodes.is_here(node);
         self.nodes.join(node, offer);
         if back {
@@ -113,7 +117,7 @@ impl Engine {
         self.nodes.may_return(self.standing.as_ref().map(Standing::nodes).unwrap_or_default())
     }
 
-    fn go_on_if_all_are_back(&mut self) {
+    pub(super) fn go_on_if_all_are_back(&mut self) {
         let Phase::Absent { expected, .. } = &self.phase else { return };
         if expected.iter().all(|node| self.nodes.is_here(*node)) {
             self.fence("everyone expected is back");

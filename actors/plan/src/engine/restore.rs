@@ -6,6 +6,7 @@ use super::face::{Order, Record, Setup, State};
 use super::phase::{Phase, Shadow, Standing};
 use super::{Engine, Happening};
 use crate::ids::NodeId;
+use crate::ledger::Head;
 use crate::rules::{Breach, Rules};
 
 impl Engine {
@@ -60,6 +61,9 @@ impl Engine {
                 *members = Some(fenced.into_iter().collect());
             }
             Record::Planned { generation, plan, unfilled } => {
+                if self.standing.is_none() {
+                    self.chain.begin(Head::genesis(&self.setup.job, plan.arithmetic));
+                }
                 let shadows = unfilled.into_iter().map(|at| (at, Shadow::Unfilled)).collect();
                 self.standing = Some(Standing { generation, plan, shadows });
             }
@@ -91,6 +95,10 @@ impl Engine {
                 self.tally.started |= matches!(state, State::Training | State::Paused { .. });
                 self.state = state;
             }
+            Record::Happened(Happening::NodeLeftOut { node, .. }) => {
+                // It was asked once, and is not waited for.
+                members.as_mut().map(|members| members.remove(&node));
+            }
             Record::Happened(happening) => self.fold_happening(happening),
         }
     }
@@ -112,6 +120,7 @@ impl Engine {
             | Happening::Evaluated { .. }
             | Happening::StepSkipped { .. }
             | Happening::Stalled { .. }
+            | Happening::NodeLeftOut { .. }
             | Happening::StageFailed { .. }
             | Happening::Warning { .. }
             | Happening::Ordered { .. } => {}

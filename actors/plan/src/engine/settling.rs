@@ -13,7 +13,7 @@ use crate::ids::{BlockId, Generation, NodeId};
 use crate::layout::Plan;
 use crate::ledger::Version;
 use crate::membership::{Verdict, decide};
-use crate::planner::{Held, NoPlan, make_plan};
+use crate::planner::{Held, NoPlan, alike, first_plan, make_plan};
 use crate::protocol::{Deploy, Holding, Inventory, LossSum, Norm, Resolution, ToNode};
 use crate::rules::Breach;
 use crate::space::Interval;
@@ -274,9 +274,13 @@ impl Engine {
         members: &Members,
         undecided: Option<String>,
     ) {
-        let (job, table) = (&self.setup.job, &self.setup.table);
+        let (job, table) = (Arc::clone(&self.setup.job), Arc::clone(&self.setup.table));
         let leaving = self.nodes.leaving();
-        let planned = match make_plan(job, table, members, &leaving, held) {
+        let planned = match self.arithmetic() {
+            None => first_plan(&job, &table, members, &leaving),
+            Some(_) => make_plan(&job, &table, members, &leaving, held),
+        };
+        let planned = match planned {
             Ok(planned) => planned,
             Err(none) => {
                 let reason = none.to_string();
@@ -290,12 +294,21 @@ impl Engine {
                 return;
             }
         };
-        let violations = check::check(&planned.plan, job, table, members);
+        let arithmetic = planned.plan.arithmetic;
+        let members = &alike(members, arithmetic);
+        let violations = check::check(&planned.plan, &job, &table, members);
         if let Some(violation) = violations.first() {
             self.fail(format!("the planner made a plan that does not hold: {violation}"));
             return;
         }
         self.redo(undecided);
+        let version = match self.arithmetic() {
+            Some(_) => version,
+            None => {
+                self.fix(arithmetic);
+                self.chain.head()
+            }
+        };
         let (generation, plan) = (self.generation, Arc::new(planned.plan));
         self.decided(format!("plan {generation}: {}", planned.reason));
         self.warn_if_short(&plan, members.len());

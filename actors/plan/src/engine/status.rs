@@ -1,5 +1,7 @@
 //! Where a job stands, for people.
 
+use shoal_exact::Arithmetic;
+
 use super::Engine;
 use super::face::State;
 use super::phase::Phase;
@@ -14,6 +16,8 @@ use crate::protocol::LossSum;
 pub struct Status {
     /// Where it stands.
     pub state: State,
+    /// What its nodes compute, once that is fixed.
+    pub arithmetic: Option<Arithmetic>,
     /// Committed steps.
     pub step: u64,
     /// The last step that was not skipped, and its mean training loss per token.
@@ -108,6 +112,7 @@ impl Engine {
     pub fn status(&self) -> Status {
         Status {
             state: self.state.clone(),
+            arithmetic: self.arithmetic(),
             step: self.chain.head().step,
             loss: self.tally.loss,
             val_loss: self.tally.val_loss,

@@ -9,7 +9,7 @@ use super::{Holder, Phase};
 use crate::blocks::ModelTable;
 use crate::ids::{BlockId, Generation, NodeId, PieceId};
 use crate::layout::{PiecePlan, Plan};
-use crate::ledger::Version;
+use crate::ledger::{Head, Version};
 use crate::protocol::{Deploy, Fetch, FromNode, Resolution, Trouble};
 use crate::rules::{Breach, Rules};
 use crate::space::{Interval, IntervalSet};
@@ -114,7 +114,7 @@ impl Holder {
         let initialise = deploy.resolve == Resolution::Initialise;
         // Records beyond the deployed version are of steps that were given up.
         self.entries.retain(|step, _| *step <= deploy.version.step && !initialise);
-        if initialise && deploy.version != self.genesis {
+        if initialise && deploy.version != Head::genesis(&self.job, deploy.plan.arithmetic).version {
             let cause =
                 "the coordinator starts this job from another seed, model or data than this node knows".to_owned();
             self.phase = Phase::Waiting;

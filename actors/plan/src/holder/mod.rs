@@ -44,7 +44,7 @@ use slots::Slots;
 pub struct Holder {
     node: NodeId,
     table: Arc<ModelTable>,
-    genesis: Version,
+    job: Job,
     rules: Rules,
     /// The last fence taken.
     seen: Generation,
@@ -95,7 +95,7 @@ impl Holder {
         Self {
             node,
             table,
-            genesis: Version { step: 0, chain: job.genesis() },
+            job: job.clone(),
             rules,
             seen: Generation::default(),
             adopted: Generation::default(),

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_exact::ExactSum;
+use shoal_exact::{Arithmetic, ExactSum};
 
 use super::*;
 use crate::commit::{StepReport, entry};
@@ -46,7 +46,7 @@ impl Alone {
     }
 
     fn genesis(&self) -> Version {
-        Version { step: 0, chain: self.job.genesis() }
+        Version { step: 0, chain: self.job.genesis(Arithmetic::Fused) }
     }
 
     fn pieces(&self) -> Vec<crate::ids::PieceId> {
@@ -89,7 +89,7 @@ impl Alone {
     fn commit(&mut self, persist: Option<Persist>) -> Vec<HolderCommand> {
         let one = Norm::Finite(ExactSum::of(1.0));
         let report = StepReport { norm: one, loss: LossSum { loss: one, tokens: 8 } };
-        let entry = entry(&self.job, &Head::genesis(&self.job), &report);
+        let entry = entry(&self.job, &Head::genesis(&self.job, Arithmetic::Fused), &report);
         let generation = GENERATION;
         self.told(ToNode::Commit { generation, entry, next: Next::Train, fills: Vec::new(), persist, flushed: 0 })
     }

@@ -201,15 +201,15 @@ impl World {
     fn do_to_slots(&mut self, node: NodeId, command: SlotCommand) {
         match command {
             SlotCommand::Build { slot, block, interval, role: _, parts } => {
-                let atoms = self.arithmetic.atoms(block, interval);
+                let atoms = self.computation.atoms(block, interval);
                 let mut content = vec![0u64; atoms.len()];
                 let mut expects = if parts.is_empty() { IntervalSet::from(interval) } else { IntervalSet::EMPTY };
                 for part in parts {
-                    let range = self.arithmetic.atoms(block, part.interval);
+                    let range = self.computation.atoms(block, part.interval);
                     match part.source {
                         Source::Seed => {
                             for atom in range {
-                                content[atom - atoms.start] = self.arithmetic.initial(atom);
+                                content[atom - atoms.start] = self.computation.initial(atom);
                             }
                         }
                         Source::Slot(from) => match self.nodes[&node].slots.get(&from) {
@@ -345,7 +345,7 @@ impl World {
         let version = entry.version();
         let record = word(&version);
         for slot in slots {
-            let arithmetic = Arc::clone(&self.arithmetic);
+            let computation = Arc::clone(&self.computation);
             let Some(data) = self.nodes.get_mut(&node).and_then(|actor| actor.slots.get_mut(slot)) else { continue };
             data.updating = false;
             let Some(gradient) = data.gradients.remove(&entry.step) else {
@@ -356,7 +356,7 @@ impl World {
                 return;
             };
             for (atom, gradient) in data.atoms.iter_mut().zip(gradient.iter()) {
-                *atom = arithmetic.updated(*atom, record, entry, *gradient);
+                *atom = computation.updated(*atom, record, entry, *gradient);
             }
             self.judge_slot(node, *slot, &version);
             self.reached(Point::UpdateDone, node);
@@ -367,6 +367,6 @@ impl World {
     fn leaves(&self, node: NodeId, slots: &[SlotId]) -> Vec<PieceLeaves> {
         let actor = &self.nodes[&node];
         let held = slots.iter().filter_map(|slot| actor.slots.get(slot));
-        held.flat_map(|data| self.arithmetic.leaves(data.block, data.interval, &data.atoms)).collect()
+        held.flat_map(|data| self.computation.leaves(data.block, data.interval, &data.atoms)).collect()
     }
 }

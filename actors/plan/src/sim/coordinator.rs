@@ -210,7 +210,8 @@ impl World {
         actor.link += 1;
         self.judge.node_back(node);
         self.trace(|| format!("{node} is here"));
-        self.tell_engine(Event::Joined { node, offer: offer() });
+        let offer = offer(self.computation.arithmetic_of(node));
+        self.tell_engine(Event::Joined { node, offer });
     }
 
     fn send_to_node(&mut self, node: NodeId, message: ToNode) {

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use shoal_exact::ExactSum;
+use shoal_exact::{Arithmetic, ExactSum};
 
 use crate::blocks::ModelTable;
 use crate::commit::{self, StepReport};
 use crate::digest::{PieceLeaves, segments};
-use crate::ids::{BlockId, Digest, Generation};
+use crate::ids::{BlockId, Digest, Generation, NodeId};
 use crate::job::Job;
 use crate::ledger::{Head, LedgerEntry, Update, Version};
 use crate::protocol::{LossSum, Norm};
@@ -29,9 +29,9 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Where atoms lie, and what the job's arithmetic is.
+/// Where atoms lie, and what the job computes.
 #[derive(Debug)]
-pub(super) struct Arithmetic {
+pub(super) struct Computation {
     pub job: Arc<Job>,
     pub table: Arc<ModelTable>,
     /// First atom of each block, and their number after the last.
@@ -40,9 +40,11 @@ pub(super) struct Arithmetic {
     starts: Vec<u64>,
     /// Atoms of the token table, if the head shares it.
     tied: std::ops::Range<usize>,
-    /// Whether an attempt at a step enters its gradients, so that two attempts can be told apart. Real arithmetic gives the
+    /// Whether an attempt at a step enters its gradients, so that two attempts can be told apart. Real devices give the
     /// same bits again.
     pub salted: bool,
+    /// Whether nodes differ in what their products compute.
+    pub mixed: bool,
     /// Steps whose loss is not finite.
     pub bad: std::ops::Range<u64>,
 }
@@ -53,17 +55,24 @@ pub(super) struct Reference {
     pub atoms: Arc<Vec<u64>>,
     /// Samples used up to here are those of these many steps.
     pub step: u64,
+    /// What every node computed.
+    arithmetic: Arithmetic,
 }
 
-impl Arithmetic {
-    pub(super) fn new(job: Arc<Job>, table: Arc<ModelTable>, salted: bool, bad: std::ops::Range<u64>) -> Self {
+impl Computation {
+    pub(super) fn new(
+        job: Arc<Job>,
+        table: Arc<ModelTable>,
+        (salted, mixed): (bool, bool),
+        bad: std::ops::Range<u64>,
+    ) -> Self {
         let (mut first, mut starts) = (Vec::new(), Vec::new());
         for block in &table.blocks {
             first.push(starts.len());
             starts.extend(segments(block, Interval::new(0, block.len)).map(|segment| segment.start));
         }
         first.push(starts.len());
-        let mut all = Self { job, table, first, starts, tied: 0..0, salted, bad };
+        let mut all = Self { job, table, first, starts, tied: 0..0, salted, mixed, bad };
         if let Some((block, interval)) = all.table.tied() {
             all.tied = all.atoms(block, interval);
         }
@@ -101,14 +110,22 @@ impl Arithmetic {
         if self.salted { mix(u64::from(attempt.incarnation), u64::from(attempt.number)) } else { 0 }
     }
 
+    /// What a node's arithmetic is, if nodes differ: every third has the one that is not as good.
+    pub(super) fn arithmetic_of(&self, node: NodeId) -> Arithmetic {
+        if self.mixed && node.0.is_multiple_of(3) { Arithmetic::Plain } else { Arithmetic::Fused }
+    }
+
     /// A lane's input at a step.
     pub(super) fn input(&self, step: u64, lane: u32) -> u64 {
         mix(step, u64::from(lane) << 32 | 1)
     }
 
-    /// A lane's activation after a block.
-    pub(super) fn forward(&self, activation: u64, block: u32, weights: &[u64]) -> u64 {
-        let mut sum = u64::from(block);
+    /// A lane's activation after a block, on a node of this arithmetic.
+    pub(super) fn forward(&self, arithmetic: Arithmetic, activation: u64, block: u32, weights: &[u64]) -> u64 {
+        let mut sum = match arithmetic {
+            Arithmetic::Fused => u64::from(block),
+            Arithmetic::Plain => !u64::from(block),
+        };
         for weight in &weights[self.block_atoms(block)] {
             sum = mix(sum, *weight);
         }
@@ -209,10 +226,12 @@ pub(super) struct References {
 }
 
 impl References {
-    pub(super) fn new(arithmetic: &Arithmetic) -> Self {
-        let atoms = (0..arithmetic.count()).map(|atom| arithmetic.initial(atom)).collect();
-        let genesis = arithmetic.job.genesis();
-        Self { by_chain: HashMap::from([(genesis, Reference { atoms: Arc::new(atoms), step: 0 })]) }
+    pub(super) fn new(computation: &Computation) -> Self {
+        let atoms: Vec<u64> = (0..computation.count()).map(|atom| computation.initial(atom)).collect();
+        let atoms = Arc::new(atoms);
+        let initial = |arithmetic| Reference { atoms: Arc::clone(&atoms), step: 0, arithmetic };
+        let known = Arithmetic::ALL.map(|arithmetic| (computation.job.genesis(arithmetic), initial(arithmetic)));
+        Self { by_chain: HashMap::from(known) }
     }
 
     pub(super) fn at(&self, version: &Version) -> Option<&Reference> {
@@ -222,7 +241,7 @@ impl References {
     /// Computes the step that a record commits. It has to be the record of one of these attempts, whole and unmixed.
     pub(super) fn follow(
         &mut self,
-        arithmetic: &Arithmetic,
+        computation: &Computation,
         entry: &LedgerEntry,
         time: u64,
         attempts: &[Generation],
@@ -233,41 +252,44 @@ impl References {
             return Ok(());
         }
         let before = self.at(&at).ok_or_else(|| format!("record {} follows a state that never was", entry.step))?;
-        let lanes = arithmetic.job.spec.parallel.virtual_replicas;
-        let blocks = arithmetic.table.blocks.len() as u32;
+        let lanes = computation.job.spec.parallel.virtual_replicas;
+        let blocks = computation.table.blocks.len() as u32;
         let through = |salt: u64| -> Vec<u64> {
             let forward = |lane| {
-                let input = arithmetic.input(entry.step, lane);
-                mix((0..blocks).fold(input, |a, block| arithmetic.forward(a, block, &before.atoms)), salt)
+                let input = computation.input(entry.step, lane);
+                mix(
+                    (0..blocks).fold(input, |a, block| computation.forward(before.arithmetic, a, block, &before.atoms)),
+                    salt,
+                )
             };
             (0..lanes).map(forward).collect()
         };
         for attempt in attempts.iter().rev() {
-            let losses = through(arithmetic.salt(*attempt));
-            let loss = arithmetic.loss_at(entry.step, &losses);
+            let losses = through(computation.salt(*attempt));
+            let loss = computation.loss_at(entry.step, &losses);
             if matches!(loss.loss, Norm::Finite(loss) if loss != entry.loss) {
                 continue;
             }
-            let gradients: Vec<u64> = (0..arithmetic.count())
+            let gradients: Vec<u64> = (0..computation.count())
                 .map(|atom| {
-                    let tied = arithmetic.tied().contains(&atom);
+                    let tied = computation.tied().contains(&atom);
                     losses.iter().fold(0u64, |sum, loss| {
-                        let own = arithmetic.gradient(*loss, atom, false);
-                        let more = if tied { arithmetic.gradient(*loss, atom, true) } else { 0 };
+                        let own = computation.gradient(*loss, atom, false);
+                        let more = if tied { computation.gradient(*loss, atom, true) } else { 0 };
                         sum.wrapping_add(own).wrapping_add(more)
                     })
                 })
                 .collect();
-            let report = StepReport { norm: arithmetic.norm(&gradients), loss };
+            let report = StepReport { norm: computation.norm(&gradients), loss };
             // The simulated job scales nothing.
             let head = Head { version: at, time, loss_scale: None };
-            if commit::entry(&arithmetic.job, &head, &report) != *entry {
+            if commit::entry(&computation.job, &head, &report) != *entry {
                 continue;
             }
             let record = word(&version);
-            let atoms = before.atoms.iter().zip(&gradients);
-            let atoms = atoms.map(|(b, g)| arithmetic.updated(*b, record, entry, *g)).collect();
-            self.by_chain.insert(version.chain, Reference { atoms: Arc::new(atoms), step: version.step });
+            let (arithmetic, atoms) = (before.arithmetic, before.atoms.iter().zip(&gradients));
+            let atoms = atoms.map(|(b, g)| computation.updated(*b, record, entry, *g)).collect();
+            self.by_chain.insert(version.chain, Reference { atoms: Arc::new(atoms), step: version.step, arithmetic });
             return Ok(());
         }
         Err(format!("record {} is not what any attempt at it computes", entry.step))

@@ -95,7 +95,7 @@ impl World {
     ) {
         let mut values = Vec::new();
         for (slot, interval) in parts {
-            let range = self.arithmetic.atoms(block, *interval);
+            let range = self.computation.atoms(block, *interval);
             match self.nodes[&node].slots.get(slot) {
                 Some(data) => values.extend_from_slice(&data.atoms[range.start - data.first..range.end - data.first]),
                 None if self.nodes[&node].lost.contains(slot) => return,
@@ -131,7 +131,7 @@ impl World {
         }
         actor.weights.insert(piece, step);
         let planned = plan.piece(piece);
-        let range = self.arithmetic.atoms(planned.block, planned.interval);
+        let range = self.computation.atoms(planned.block, planned.interval);
         actor.compute[range].copy_from_slice(values);
         true
     }

@@ -168,8 +168,8 @@ impl World {
             Update::Apply(_) => entry.optimizer_time - 1,
             Update::Skip => entry.optimizer_time,
         };
-        let attempts = if self.arithmetic.salted { &self.coordinator.attempts[..] } else { &[Generation::default()] };
-        if let Err(found) = self.references.follow(&self.arithmetic, entry, time, attempts) {
+        let attempts = if self.computation.salted { &self.coordinator.attempts[..] } else { &[Generation::default()] };
+        if let Err(found) = self.references.follow(&self.computation, entry, time, attempts) {
             self.accuse(Oracle::Record, found);
         }
     }
@@ -204,7 +204,7 @@ impl World {
         let mut held = Held::none();
         let mut members = BTreeMap::new();
         for node in others {
-            members.insert(node, offer());
+            members.insert(node, offer(self.computation.arithmetic_of(node)));
             for holding in self.nodes[&node].holder.holdings() {
                 let behind = holding.version.step + 1 == head.step && Some(holding.version.chain) == before;
                 if holding.version == head || (behind && holding.prepared.is_some()) {
@@ -212,7 +212,7 @@ impl World {
                 }
             }
         }
-        if let Some((block, missing)) = held.lost(&self.arithmetic.table, &members) {
+        if let Some((block, missing)) = held.lost(&self.computation.table, &members) {
             let found = format!("{evicted} is sent away ({cause}), and nobody else holds {block} {missing}");
             self.accuse(Oracle::Lost, found);
         }
@@ -267,18 +267,21 @@ impl World {
     fn digest_of(&self, version: &Version) -> Option<Digest> {
         let reference = self.references.at(version)?;
         let mut reports = Vec::new();
-        for block in &self.arithmetic.table.blocks {
-            let range = self.arithmetic.atoms(block.id, Interval::new(0, block.len));
+        for block in &self.computation.table.blocks {
+            let range = self.computation.atoms(block.id, Interval::new(0, block.len));
             let interval = Interval::new(0, block.len);
-            reports.extend(self.arithmetic.leaves(block.id, interval, &reference.atoms[range]));
+            reports.extend(self.computation.leaves(block.id, interval, &reference.atoms[range]));
         }
-        assemble(&self.arithmetic.table, &reports).ok()
+        assemble(&self.computation.table, &reports).ok()
     }
 
     pub(super) fn judge_digest(&mut self, step: u64, digest: Digest) {
         let version = match self.judge.records.get(&step) {
             Some(entry) => entry.version(),
-            None => Version { step: 0, chain: self.arithmetic.job.genesis() },
+            None => match &self.coordinator.engine {
+                Some(engine) => engine.genesis(),
+                None => return,
+            },
         };
         if version.step != step || self.digest_of(&version) != Some(digest) {
             self.accuse(Oracle::Digest, format!("the digest of step {step} is not the undisturbed one"));
@@ -288,7 +291,7 @@ impl World {
     /// The job is over: how?
     pub(super) fn judge_the_end(&mut self) {
         let Some(status) = self.coordinator.engine.as_ref().map(|engine| engine.status()) else { return };
-        let diverges = self.arithmetic.diverges_at();
+        let diverges = self.computation.diverges_at();
         match status.state {
             State::Failed { reason } if diverges == Some(status.step) && reason.starts_with("diverged") => {}
             State::Done if diverges.is_some() => {

@@ -99,14 +99,18 @@ impl World {
 
     /// A seat's forward is through.
     pub(super) fn forward(&mut self, node: NodeId, index: usize) {
-        let arithmetic = Arc::clone(&self.arithmetic);
+        let computation = Arc::clone(&self.computation);
+        let arithmetic = computation.arithmetic_of(node);
         let Some(actor) = self.nodes.get_mut(&node) else { return };
         let Some((generation, plan)) = actor.adopted.clone() else { return };
         let Some(seat) = actor.seats.get_mut(index) else { return };
         let Doing::Forward(pass, step) = seat.doing else { return };
         let input = seat.activations.remove(&(step, pass == Pass::Train));
-        let input = input.unwrap_or_else(|| seat.lanes.clone().map(|lane| arithmetic.input(step, lane)).collect());
-        let through = |a: u64| seat.blocks.clone().fold(a, |a, block| arithmetic.forward(a, block, &actor.compute));
+        let input = input.unwrap_or_else(|| seat.lanes.clone().map(|lane| computation.input(step, lane)).collect());
+        let through = |a: u64| {
+            let forward = |a, block| computation.forward(arithmetic, a, block, &actor.compute);
+            seat.blocks.clone().fold(a, forward)
+        };
         let mut lanes: Vec<u64> = input.into_iter().map(through).collect();
         let last = usize::from(seat.seat.stage.0) + 1 == plan.stages.len();
         let (name, next) = (seat.seat, Seat { stage: StageIndex(seat.seat.stage.0 + 1), ..seat.seat });
@@ -115,7 +119,7 @@ impl World {
             Pass::Train | Pass::Evaluate => Doing::Waiting,
         };
         if last {
-            let salt = arithmetic.salt(generation);
+            let salt = computation.salt(generation);
             match pass {
                 Pass::Train => {
                     for lane in &mut lanes {
@@ -124,7 +128,7 @@ impl World {
                     self.backward(node, index, step, lanes);
                 }
                 Pass::Evaluate => {
-                    let loss = arithmetic.loss(&lanes);
+                    let loss = computation.loss(&lanes);
                     self.hold(node, HolderEvent::Evaluated { generation, step, replica: name.replica, loss });
                 }
             }
@@ -145,26 +149,26 @@ impl World {
 
     /// A seat has its lanes' losses: it sends the gradients of its blocks to the owners, and the losses on.
     fn backward(&mut self, node: NodeId, index: usize, step: u64, lanes: Vec<u64>) {
-        let arithmetic = Arc::clone(&self.arithmetic);
+        let computation = Arc::clone(&self.computation);
         let Some((generation, plan)) = self.nodes[&node].adopted.clone() else { return };
         let (seat, blocks) = {
             let seat = &self.nodes[&node].seats[index];
             (seat.seat, seat.blocks.clone())
         };
         let mut by_owner: BTreeMap<NodeId, Vec<Part>> = BTreeMap::new();
-        for unit in arithmetic.table.units_computed_by(blocks) {
-            let extent = arithmetic.table.extent(unit);
+        for unit in computation.table.units_computed_by(blocks) {
+            let extent = computation.table.extent(unit);
             let tied = unit.part == GradPart::TiedHead;
             for (id, piece) in plan.pieces().filter(|(_, piece)| piece.block == unit.block) {
                 let Some(common) = piece.interval.intersection(extent) else { continue };
-                let values = arithmetic
+                let values = computation
                     .atoms(unit.block, common)
                     .map(|atom| {
-                        lanes.iter().fold(0u64, |sum, loss| sum.wrapping_add(arithmetic.gradient(*loss, atom, tied)))
+                        lanes.iter().fold(0u64, |sum, loss| sum.wrapping_add(computation.gradient(*loss, atom, tied)))
                     })
                     .collect();
-                let carries = unit.block == arithmetic.table.head() && piece.interval.start == 0;
-                let loss = carries.then(|| arithmetic.loss_at(step, &lanes));
+                let carries = unit.block == computation.table.head() && piece.interval.start == 0;
+                let loss = carries.then(|| computation.loss_at(step, &lanes));
                 by_owner.entry(piece.owner).or_default().push(Part { piece: id, tied, values, loss });
             }
         }
@@ -249,7 +253,7 @@ impl World {
     /// One seat's part of the gradient of a piece owned here.
     fn partial(&mut self, node: NodeId, generation: Generation, seat: Seat, step: u64, part: Part) {
         self.reached(Point::PartialArrived, node);
-        let arithmetic = Arc::clone(&self.arithmetic);
+        let computation = Arc::clone(&self.computation);
         let Some(actor) = self.nodes.get_mut(&node) else { return };
         let Some((_, plan)) = &actor.adopted else { return };
         let piece = plan.piece(part.piece);
@@ -257,8 +261,8 @@ impl World {
         if done.is_none_or(|data| data.gradients.contains_key(&step)) {
             return;
         }
-        let atoms = arithmetic.atoms(piece.block, piece.interval);
-        let tied = atoms.start.max(arithmetic.tied().start)..atoms.end.min(arithmetic.tied().end);
+        let atoms = computation.atoms(piece.block, piece.interval);
+        let tied = atoms.start.max(computation.tied().start)..atoms.end.min(computation.tied().end);
         let collect = actor
             .collects
             .entry((part.piece, step))
@@ -273,7 +277,7 @@ impl World {
             *at = at.wrapping_add(*value);
         }
         if let Some(loss) = part.loss {
-            let so_far = collect.loss.get_or_insert(arithmetic.loss(&[]));
+            let so_far = collect.loss.get_or_insert(computation.loss(&[]));
             so_far.loss = crate::commit::total([so_far.loss, loss.loss]);
             so_far.tokens += loss.tokens;
         }
@@ -282,7 +286,7 @@ impl World {
             return;
         }
         let Some(whole) = actor.collects.remove(&(part.piece, step)) else { return };
-        let norm = arithmetic.norm(&whole.values);
+        let norm = computation.norm(&whole.values);
         let whole = Whole { values: Arc::new(whole.values), norm, loss: whole.loss };
         self.gradient_here(node, generation, step, part.piece, whole);
     }
@@ -297,7 +301,7 @@ impl World {
         interval: Interval,
         values: &[u64],
     ) {
-        let range = self.arithmetic.atoms(block, interval);
+        let range = self.computation.atoms(block, interval);
         let Some(actor) = self.nodes.get_mut(&node) else { return };
         let waits = |slot: &&mut super::actor::SlotData| slot.block == block && slot.expects.contains(interval);
         let Some(data) = actor.slots.values_mut().find(waits) else { return };

@@ -138,7 +138,7 @@ impl World {
         }
         let long = self.rng.one_in(2);
         let cut_off = matches!(how, Life::CutOff);
-        let forged = self.arithmetic.salted && self.rng.one_in(3);
+        let forged = self.computation.salted && self.rng.one_in(3);
         let detected = self.rng.within(5, 12) * MILLI;
         // A cut connection is always noticed; a stopped process may go on in time. Some come back when they are given up.
         let time = match (long || cut_off, self.rng.one_in(4)) {

@@ -12,6 +12,7 @@
 //! > full n2, room n2  its disk is full; has room     > spoil n2           its data is not what was submitted
 //! > silence n2, speak n2  what it says to the engine is held back; all of it arrives
 //! > forge n2          what it holds is from a fork of the ledger
+//! > plain n3          nodes join that do not fuse multiply and add
 //! > alone             no shadows are asked for       > free n2            its device works again, what it had is gone
 //! ```
 
@@ -22,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shoal_config::spec::Auto;
+use shoal_exact::Arithmetic;
 
 use super::brief::{brief, brief_from, brief_to};
 use super::world::offer;
@@ -45,6 +47,7 @@ enum Wire {
 
 struct Player {
     holder: Holder,
+    arithmetic: Arithmetic,
     deaf: bool,
     /// What it says, if that does not arrive.
     unsaid: Option<Vec<FromNode>>,
@@ -179,13 +182,15 @@ impl Stage {
     fn command(&mut self, line: &str) {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         match verb {
-            "join" => {
+            "join" | "plain" => {
+                let arithmetic = if verb == "plain" { Arithmetic::Plain } else { Arithmetic::Fused };
                 for id in rest.split(' ').map(node) {
                     let (job, table) = (&self.setup.job, Arc::clone(&self.setup.table));
                     let holder = Holder::new(id, job, table);
                     let (plan, slots) = (None, BTreeMap::new());
                     let player = Player {
                         holder,
+                        arithmetic,
                         deaf: false,
                         unsaid: None,
                         hung: None,
@@ -195,7 +200,7 @@ impl Stage {
                         slots,
                     };
                     self.nodes.insert(id, player);
-                    self.tell(Event::Joined { node: id, offer: offer() });
+                    self.tell(Event::Joined { node: id, offer: offer(arithmetic) });
                 }
             }
             "tick" => {
@@ -260,8 +265,9 @@ impl Stage {
                 self.setup.incarnation += 1;
                 self.engine = Engine::restore(self.setup.clone(), self.journal.clone());
                 self.tell(Event::Tick);
-                for node in self.nodes.keys().copied().collect::<Vec<_>>() {
-                    self.tell(Event::Joined { node, offer: offer() });
+                let nodes = self.nodes.iter().map(|(node, player)| (*node, player.arithmetic));
+                for (node, arithmetic) in nodes.collect::<Vec<_>>() {
+                    self.tell(Event::Joined { node, offer: offer(arithmetic) });
                 }
             }
             other => panic!("unknown command {other}"),

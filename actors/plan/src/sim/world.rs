@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shoal_config::spec::{AdafactorSpec, Auto, ElasticSpec, EvalSpec, OnLoss, OptimizerSpec, ParallelSpec, SgdSpec};
+use shoal_exact::Arithmetic;
 
 use super::Outcome;
 use super::actor::{Actor, Life, Task};
 use super::bulk::Bulk;
 use super::coordinator::Coordinator;
 use super::faults::{Fault, Help, Planned, Point};
-use super::model::{Arithmetic, References};
+use super::model::{Computation, References};
 use super::oracle::Judge;
 use super::queue::Queue;
 use super::rng::Rng;
@@ -69,7 +70,7 @@ pub(super) struct World {
     pub rng: Rng,
     pub queue: Queue<Coming>,
     pub rules: Rules,
-    pub arithmetic: Arc<Arithmetic>,
+    pub computation: Arc<Computation>,
     pub references: References,
     pub coordinator: Coordinator,
     pub nodes: BTreeMap<NodeId, Actor>,
@@ -137,8 +138,8 @@ fn job(rng: &mut Rng, seed: u64, nodes: u64, steps: u64) -> Job {
     Job { spec, data, weights: None }
 }
 
-pub(super) fn offer() -> Offer {
-    Offer { budget_bytes: 1 << 30, threads: 1, class: "v3".into() }
+pub(super) fn offer(arithmetic: Arithmetic) -> Offer {
+    Offer { budget_bytes: 1 << 30, threads: 1, class: "v3".into(), arithmetic }
 }
 
 impl World {
@@ -158,8 +159,9 @@ impl World {
             }
             (false, false) => 0..0,
         };
-        let arithmetic = Arc::new(Arithmetic::new(Arc::clone(&job), Arc::clone(&table), salted, bad));
-        let references = References::new(&arithmetic);
+        let computation =
+            Arc::new(Computation::new(Arc::clone(&job), Arc::clone(&table), (salted, seed % 7 == 3), bad));
+        let references = References::new(&computation);
         // Records that stay off the disk for long are kept by holders for long.
         let flush = if rng.one_in(3) { 80 } else { 10 };
         let planned = plan_faults(&mut rng, steps);
@@ -191,7 +193,7 @@ impl World {
             outcome,
             happened: 0,
             tracing,
-            arithmetic,
+            computation,
             rng,
         };
         for _ in 0..count {
@@ -206,8 +208,8 @@ impl World {
     pub(super) fn new_node(&mut self) {
         let id = NodeId(self.next_node);
         self.next_node += 1;
-        let (job, table) = (&self.arithmetic.job, &self.arithmetic.table);
-        self.nodes.insert(id, Actor::new(id, job, Arc::clone(table), self.arithmetic.count(), self.rules));
+        let (job, table) = (&self.computation.job, &self.computation.table);
+        self.nodes.insert(id, Actor::new(id, job, Arc::clone(table), self.computation.count(), self.rules));
         let at = self.now + self.rng.within(0, 500);
         self.queue.push(at, Coming::Rejoin(id));
     }
@@ -270,7 +272,8 @@ impl World {
             Coming::DeviceGoesOn(node) => self.device_goes_on(node),
             Coming::TakenForLost(node) => self.taken_for_lost(node),
             Coming::Rejoin(node) => self.rejoin(node),
-            Coming::NewNode => self.new_node(),
+            // Where nodes differ, as many come as it takes for the job to have use for one.
+            Coming::NewNode => (0..if self.computation.mixed { 3 } else { 1 }).for_each(|_| self.new_node()),
             Coming::Operator => self.operator(),
             Coming::Arm => self.hurry_faults(),
         }

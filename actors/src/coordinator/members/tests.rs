@@ -1,3 +1,5 @@
+use shoal_exact::Arithmetic;
+
 use super::*;
 
 fn introduction(name: &str) -> Introduction {
@@ -9,6 +11,7 @@ fn introduction(name: &str) -> Introduction {
         budget_bytes: 1 << 30,
         threads: 1,
         class: "portable".to_owned(),
+        arithmetic: Arithmetic::Fused,
         written: Vec::new(),
     }
 }

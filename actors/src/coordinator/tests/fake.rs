@@ -8,6 +8,7 @@ use std::time::Duration;
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorRef};
 use shoal_config::JobSpec;
+use shoal_exact::Arithmetic;
 use shoal_plan::ids::NodeId;
 use shoal_wire::api::NodeInfo;
 use shoal_wire::control::{Control, FromWorker, Hello, Introduction, ToWorker, VERSION, Who};
@@ -122,6 +123,13 @@ impl Stage {
         fake.knock(self.address, None).await.expect("let in");
         fake
     }
+
+    /// One whose processor does not fuse multiply and add.
+    pub(super) async fn plain_worker(&self, name: &str) -> Fake {
+        let mut fake = Fake { arithmetic: Arithmetic::Plain, ..Fake::new(&self.ca, name) };
+        fake.knock(self.address, None).await.expect("let in");
+        fake
+    }
 }
 
 async fn start(
@@ -144,6 +152,7 @@ async fn start(
 pub(super) struct Fake {
     name: String,
     pub(super) node: NodeId,
+    arithmetic: Arithmetic,
     endpoint: Endpoint,
     inbound: mpsc::Receiver<Inbound>,
 }
@@ -154,7 +163,7 @@ impl Fake {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = EndpointConfig::new(listen, identity);
         let (endpoint, inbound) = Endpoint::bind(config, Arc::new(NoBulk)).expect("binds");
-        Self { name: name.to_owned(), node: NodeId(0), endpoint, inbound }
+        Self { name: name.to_owned(), node: NodeId(0), arithmetic: Arithmetic::Fused, endpoint, inbound }
     }
 
     /// Introduces itself, perhaps with an id from before, and takes the id it is welcomed with.
@@ -167,6 +176,7 @@ impl Fake {
             budget_bytes: 64 << 20,
             threads: 1,
             class: "portable".to_owned(),
+            arithmetic: self.arithmetic,
             written: Vec::new(),
         };
         let hello = Hello { protocol: VERSION, who: Who::Worker(introduction) };

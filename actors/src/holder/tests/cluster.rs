@@ -217,8 +217,13 @@ impl Cluster {
             shelf: Shelf::open(&self.dirs.path().join(node.to_string())).expect("a shelf"),
         };
         let (holder, _) = Actor::spawn(None, HolderActor, args).await.expect("the holder starts");
+        let offer = Offer {
+            budget_bytes: BUDGET,
+            threads: 1,
+            class: devices.compute.class().to_owned(),
+            arithmetic: devices.compute.arithmetic(),
+        };
         self.hub.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (holder, devices));
-        let offer = Offer { budget_bytes: BUDGET, threads: 1, class: "same".to_owned() };
         self.feed(Event::Joined { node, offer });
     }
 

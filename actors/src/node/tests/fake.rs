@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_exact::Arithmetic;
 use shoal_plan::ids::{Generation, JobId, NodeId, StageIndex};
 use shoal_plan::job::Job;
 use shoal_plan::layout::{Plan, StagePlan};
@@ -200,6 +201,7 @@ async fn a_holder_that_fails_is_told_and_replaced_by_an_empty_one() {
     // No planner makes such a plan: its stage has blocks that the model has not.
     let stage = StagePlan { blocks: 0..99, seats: vec![NodeId(1)] };
     let plan = Plan {
+        arithmetic: Arithmetic::Fused,
         schedule: shoal_config::spec::Schedule::GPipe,
         stages: vec![stage],
         lanes: std::iter::once(0..4).collect(),
@@ -211,7 +213,7 @@ async fn a_holder_that_fails_is_told_and_replaced_by_an_empty_one() {
         generation: generation(1),
         resolve: Resolution::Initialise,
         attempt: generation(0),
-        version: Version { step: 0, chain: fake.job.genesis() },
+        version: Version { step: 0, chain: fake.job.genesis(Arithmetic::Fused) },
         plan: Arc::new(plan),
         fetches: Vec::new(),
         unfilled: Vec::new(),

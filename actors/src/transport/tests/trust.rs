@@ -2,6 +2,7 @@ use std::error::Error;
 use std::os::unix::fs::PermissionsExt;
 
 use quinn::VarInt;
+use shoal_exact::Arithmetic;
 
 use super::*;
 use crate::transport::quic;
@@ -125,6 +126,7 @@ async fn a_caller_speaks_only_as_whom_its_certificate_names() {
         budget_bytes: 1,
         threads: 1,
         class: String::new(),
+        arithmetic: Arithmetic::Fused,
         written: Vec::new(),
     };
     let (coordinator, introduced) = (Who::Coordinator { incarnation: 1 }, |name| Who::Worker(introduction(name)));

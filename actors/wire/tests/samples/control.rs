@@ -1,5 +1,6 @@
 //! Messages of a control stream.
 
+use shoal_exact::Arithmetic;
 use shoal_plan::digest::PieceLeaves;
 use shoal_plan::ids::{BlockId, JobId, NodeId, PieceId, Replica, Seat, StageIndex};
 use shoal_plan::ledger::Update;
@@ -40,6 +41,7 @@ fn who() -> Vec<Sample<Who>> {
         budget_bytes: 2 << 30,
         threads: 1,
         class: "avx512".to_owned(),
+        arithmetic: Arithmetic::Fused,
         written: vec![JobId(1), JobId(130)],
     };
     let (all, name) = variants!(Who: Coordinator = "coordinator", Worker = "worker", Peer = "peer");

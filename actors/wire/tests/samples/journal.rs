@@ -1,5 +1,6 @@
 //! Entries of the coordinator's journal.
 
+use shoal_exact::Arithmetic;
 use shoal_plan::engine::{Happening, LossCause, Order, Record, State};
 use shoal_plan::ids::{JobId, NodeId, PieceId};
 use shoal_plan::protocol::PersistMode;
@@ -86,7 +87,8 @@ fn happenings() -> Vec<Sample<Happening>> {
     let (all, name) = variants!(Happening: Submitted = "submitted", NodeJoined = "node_joined", NodeLost = "node_lost",
         Decided = "decided", Resolved = "resolved", Started = "started", RedundancyFull = "redundancy_full",
         StepsLost = "steps_lost", Evaluated = "evaluated", Persisted = "persisted", StageFailed = "stage_failed", Warning = "warning",
-        Ordered = "ordered", Ended = "ended", StepSkipped = "step_skipped", Stalled = "stalled");
+        Ordered = "ordered", Ended = "ended", StepSkipped = "step_skipped", Stalled = "stalled",
+        NodeLeftOut = "node_left_out");
     let samples = vec![
         Happening::Submitted,
         Happening::NodeJoined { node },
@@ -110,6 +112,12 @@ fn happenings() -> Vec<Sample<Happening>> {
         Happening::Ended { reason: reason() },
         Happening::StepSkipped { step: 7, node: Some(node), reason: reason() },
         Happening::Stalled { what: reason(), waited: 30_000 },
+        Happening::NodeLeftOut {
+            node,
+            class: "portable".to_owned(),
+            arithmetic: Arithmetic::Plain,
+            wanted: Arithmetic::Fused,
+        },
     ];
     named("", all, name, samples)
 }

@@ -9,7 +9,7 @@ use shoal_config::spec::{
     LrShape, LrSpec, ModelSpec, NumericsSpec, OnLoss, OptimizerSpec, ParallelSpec, Precision, Schedule, TrainSpec,
     Validation, Wire,
 };
-use shoal_exact::ExactSum;
+use shoal_exact::{Arithmetic, ExactSum};
 use shoal_plan::ids::{BlockId, Digest, Generation, NodeId, PieceId};
 use shoal_plan::job::{DataFacts, Job, TokenizerFacts, TokenizerKind};
 use shoal_plan::layout::{PiecePlan, Plan, StagePlan};
@@ -83,6 +83,7 @@ pub(super) fn persist(mode: PersistMode) -> Option<Persist> {
 
 pub(super) fn plan() -> Arc<Plan> {
     Arc::new(Plan {
+        arithmetic: Arithmetic::Fused,
         schedule: Schedule::OneFOneB,
         stages: vec![
             StagePlan { blocks: 0..3, seats: vec![NodeId(1), NodeId(2)] },

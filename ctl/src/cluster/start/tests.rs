@@ -40,6 +40,9 @@ fn node(name: &str, pid: u32, state: NodeState) -> NodeInfo {
         state,
         budget_bytes: 0,
         used_bytes: 0,
+        class: "avx2".to_owned(),
+        arithmetic: "fused".to_owned(),
+        left_out: None,
     }
 }
 

@@ -13,6 +13,9 @@ pub(crate) fn node() -> NodeInfo {
         state: NodeState::Ready,
         budget_bytes: 2 << 30,
         used_bytes: 3 << 20,
+        class: "avx2".to_owned(),
+        arithmetic: "fused".to_owned(),
+        left_out: None,
     }
 }
 
@@ -23,6 +26,7 @@ pub(crate) fn status() -> JobStatus {
         name: "demo".into(),
         optimizer: "adamw".to_owned(),
         precision: "fp32".to_owned(),
+        arithmetic: Some("fused".to_owned()),
         wire: "bf16".to_owned(),
         state: JobState::Training,
         step: 1200,

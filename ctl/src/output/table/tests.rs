@@ -11,8 +11,15 @@ use crate::output::json;
 fn tables_are_aligned_and_numbers_have_units() {
     assert_eq!(
         vec![node()].show(),
-        "NODE  STATE   PID  ADDRESS            USED   BUDGET\n\
-         w1    ready  4711  127.0.0.1:4000  3.0 MiB  2.0 GiB"
+        "NODE  STATE   PID  ADDRESS            USED   BUDGET  CLASS\n\
+         w1    ready  4711  127.0.0.1:4000  3.0 MiB  2.0 GiB  avx2"
+    );
+    let reason = "left out of j1: its products are plain (portable), those of the job fused".to_owned();
+    let other = NodeInfo { class: "portable".to_owned(), left_out: Some(reason), ..node() };
+    assert!(
+        vec![other]
+            .show()
+            .ends_with("portable\nw1: left out of j1: its products are plain (portable), those of the job fused")
     );
     assert_eq!(
         vec![status()].show(),
@@ -27,6 +34,7 @@ fn a_status_is_a_list_of_facts() {
     for line in [
         "job              j1 (demo)",
         "step             1,200 of 2,000",
+        "arithmetic       fused",
         "validation loss  -",
         "redundancy       restoring: 0 of 1 shadows",
     ] {
@@ -50,7 +58,7 @@ fn json_has_the_documented_keys() {
     assert_eq!(
         nodes,
         json!([{"node": "w1", "id": "n1", "pid": 4711, "role": ["worker"], "address": "127.0.0.1:4000", "state": "ready",
-                "budget_bytes": 2_147_483_648_u64, "used_bytes": 3_145_728}])
+                "budget_bytes": 2_147_483_648_u64, "used_bytes": 3_145_728, "class": "avx2", "arithmetic": "fused"}])
     );
     let status: serde_json::Value = serde_json::from_str(&json::line(&status())).expect("a line");
     assert_eq!(status["state"], "training");
@@ -68,6 +76,7 @@ fn json_has_the_documented_keys() {
         "steps_redone",
         "tokens_per_second",
         "plan",
+        "arithmetic",
     ] {
         assert!(status.get(key).is_some(), "{key}");
     }

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use shoal_actors::coordinator::{CoordinatorActor, CoordinatorArgs, MemoryJournal, Patience};
 use shoal_actors::transport::{Callee, ClusterCa, Endpoint, EndpointConfig, Inbound, NoBulk, PeerId};
 use shoal_config::JobSpec;
+use shoal_exact::Arithmetic;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest;
 use shoal_plan::engine::Timing;
@@ -117,6 +118,7 @@ impl Served {
             budget_bytes: 64 << 20,
             threads: 1,
             class: "portable".to_owned(),
+            arithmetic: Arithmetic::Fused,
             written: Vec::new(),
         };
         let hello = Hello { protocol: VERSION, who: Who::Worker(introduction) };

@@ -51,7 +51,14 @@ impl<'a> Pipeline<'a> {
         let stages = ranges(&layout.cuts, table.blocks.len() as u32);
         let seats = vec![NodeId(1); lanes.len()];
         let stages = stages.into_iter().map(|blocks| StagePlan { blocks, seats: seats.clone() }).collect();
-        let plan = Plan { schedule: layout.schedule, stages, lanes, pieces: Vec::new(), spares: Vec::new() };
+        let plan = Plan {
+            arithmetic: device.arithmetic(),
+            schedule: layout.schedule,
+            stages,
+            lanes,
+            pieces: Vec::new(),
+            spares: Vec::new(),
+        };
         let models = plan.seats().map(|(seat, _)| {
             let blocks = plan.stages[seat.stage.0 as usize].blocks.clone();
             let lanes = plan.lanes[seat.replica.0 as usize].clone();

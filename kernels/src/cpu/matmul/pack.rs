@@ -29,7 +29,9 @@ pub(super) unsafe fn panel(
     for j in (0..whole.1).step_by(SIDE) {
         for p in (0..whole.0).step_by(SIDE) {
             // SAFETY: a square within `b` and within the panel.
-            unsafe { turn(class, to.as_mut_ptr().add(p * width + j), width, b.base.add(p + j * b.column), b.column) };
+            unsafe {
+                transpose(class, to.as_mut_ptr().add(p * width + j), width, b.base.add(p + j * b.column), b.column)
+            };
         }
     }
     for (p, row) in to.chunks_exact_mut(width).enumerate() {
@@ -97,28 +99,28 @@ unsafe fn columns<const HEIGHT: usize>(
     tiles
 }
 
-/// Rows and columns that are turned at once.
+/// Rows and columns that are transposed at once.
 const SIDE: usize = 8;
 
 /// A square of [`SIDE`], transposed.
 ///
 /// # Safety
 /// Both squares must be valid, rows `to_row` and `from_row` apart, and not overlap.
-pub(super) unsafe fn turn(class: Class, to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
+pub(super) unsafe fn transpose(class: Class, to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
     match class {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the class says that the instructions are there; the caller's contract.
-        Class::Avx512 | Class::Avx2 => unsafe { turn_avx2(to, to_row, from, from_row) },
+        Class::Avx512 | Class::Avx2 => unsafe { transpose_avx2(to, to_row, from, from_row) },
         #[cfg(not(target_arch = "x86_64"))]
-        Class::Avx512 | Class::Avx2 => unsafe { turn_plain(to, to_row, from, from_row) },
+        Class::Avx512 | Class::Avx2 => unsafe { transpose_plain(to, to_row, from, from_row) },
         // SAFETY: the caller's contract.
-        Class::Portable => unsafe { turn_plain(to, to_row, from, from_row) },
+        Class::Portable => unsafe { transpose_plain(to, to_row, from, from_row) },
     }
 }
 
 /// # Safety
-/// As [`turn`].
-unsafe fn turn_plain(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
+/// As [`transpose`].
+unsafe fn transpose_plain(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
     for i in 0..SIDE {
         for j in 0..SIDE {
             // SAFETY: within both squares.
@@ -128,10 +130,10 @@ unsafe fn turn_plain(to: *mut f32, to_row: usize, from: *const f32, from_row: us
 }
 
 /// # Safety
-/// As [`turn`], and the processor must have AVX2.
+/// As [`transpose`], and the processor must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn turn_avx2(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
+unsafe fn transpose_avx2(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
     use std::arch::x86_64::{
         _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps,
         _mm256_unpacklo_ps,

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
+use shoal_exact::Arithmetic;
 
 use super::super::testing::{device, values};
 use super::tiles::{COLUMNS, PANELS};
@@ -176,15 +179,15 @@ fn a_deep_contraction_is_taken_in_blocks() {
     assert_eq!(bits(&got), bits(&added));
 }
 
-/// Every instruction set that fuses gives the bits of the others, tiles of every width and height; each is told every part once.
+/// Every instruction set gives the bits of the others of its arithmetic, tiles of every width and height; each is told every
+/// part once. The two arithmetics differ.
 #[test]
 fn instruction_sets_agree() {
     for size in [Size { m: 13, n: 77, k: 530 }, Size { m: 70, n: 64, k: 31 }, Size { m: 300, n: 29, k: 3 }] {
         for (a_transposed, b_transposed) in [(false, false), (false, true), (true, false), (true, true)] {
             let case = Case::new(size, a_transposed, b_transposed);
-            let mut seen: Option<Vec<u32>> = None;
+            let mut seen: BTreeMap<Arithmetic, Vec<u32>> = BTreeMap::new();
             for class in [Class::Avx2, Class::Avx512, Class::Portable] {
-                let fuses = class > Class::Portable || cfg!(target_arch = "aarch64");
                 if class > Class::detect() {
                     continue;
                 }
@@ -216,10 +219,11 @@ fn instruction_sets_agree() {
                 assert_eq!([bits(&packed), bits(&loose), bits(&added)], [(); 3].map(|()| bits(&c)), "{size:?}");
                 assert!(parts.iter().all(|&times| times == 1), "{size:?}");
                 assert_eq!(bits(&c), bits(&few), "{} {size:?}", class.name());
-                if fuses {
-                    let want = seen.get_or_insert_with(|| bits(&c));
-                    assert_eq!(&bits(&c), want, "{} {size:?}", class.name());
-                }
+                let want = seen.entry(class.arithmetic()).or_insert_with(|| bits(&c));
+                assert_eq!(&bits(&c), want, "{} {size:?}", class.name());
+            }
+            if let (Some(fused), Some(plain)) = (seen.get(&Arithmetic::Fused), seen.get(&Arithmetic::Plain)) {
+                assert_ne!(fused, plain, "{size:?}");
             }
         }
     }
@@ -239,7 +243,7 @@ fn squares_are_transposed_by_every_class() {
     for class in [Class::Portable, Class::Avx2, Class::Avx512].into_iter().filter(|class| *class <= Class::detect()) {
         let mut to = vec![f32::NAN; 8 * 13];
         // SAFETY: eight rows of eight, 11 and 13 apart.
-        unsafe { pack::turn(class, to.as_mut_ptr(), 13, from.as_ptr(), 11) };
+        unsafe { pack::transpose(class, to.as_mut_ptr(), 13, from.as_ptr(), 11) };
         for (i, row) in to.chunks(13).enumerate() {
             let want: Vec<f32> = (0..8).map(|j| from[j * 11 + i]).collect();
             assert_eq!(row[..8], want, "{}", class.name());

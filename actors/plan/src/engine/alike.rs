@@ -1,0 +1,74 @@
+//! The nodes of a job compute the same bits: its first plan fixes their arithmetic, and nodes of another are left out.
+
+use shoal_exact::Arithmetic;
+
+use super::face::Offer;
+use super::phase::Phase;
+use super::{Engine, Happening};
+use crate::ids::NodeId;
+use crate::ledger::Head;
+use crate::protocol::ToNode;
+
+impl Engine {
+    /// What the nodes of this job compute, once a first plan has fixed it.
+    #[must_use]
+    pub fn arithmetic(&self) -> Option<Arithmetic> {
+        self.plan().map(|plan| plan.arithmetic)
+    }
+
+    /// What a living node computes that this job has nothing for.
+    #[must_use]
+    pub fn left_out(&self, node: NodeId) -> Option<Arithmetic> {
+        self.nodes.unlike().get(&node).map(|offer| offer.arithmetic)
+    }
+
+    /// The first plan is adopted: whoever computes something else goes, and the ledger starts from what is computed.
+    pub(super) fn fix(&mut self, arithmetic: Arithmetic) {
+        self.chain.begin(Head::genesis(&self.setup.job, arithmetic));
+        let unlike = self.nodes.here().iter().filter(|(_, offer)| offer.arithmetic != arithmetic);
+        for (node, offer) in unlike.map(|(node, offer)| (*node, offer.clone())).collect::<Vec<_>>() {
+            self.leave_out(node, offer, arithmetic);
+        }
+    }
+
+    /// A node that computes something else than the job gets nothing of it. It lives, for the jobs after this one.
+    pub(super) fn leave_out(&mut self, node: NodeId, offer: Offer, wanted: Arithmetic) {
+        let (class, arithmetic) = (offer.class.clone(), offer.arithmetic);
+        if self.nodes.leave_out(node, offer) {
+            self.note(Happening::NodeLeftOut { node, class, arithmetic, wanted });
+        }
+        // It may have been asked what it holds.
+        self.send(node, ToNode::Release { generation: self.generation });
+        match &mut self.phase {
+            Phase::Absent { expected, .. } => {
+                expected.remove(&node);
+                self.go_on_if_all_are_back();
+            }
+            // With the new reason.
+            Phase::Parked if self.nodes.here().is_empty() => self.fence("a node that cannot take part is here"),
+            Phase::Queued
+            | Phase::Gathering { .. }
+            | Phase::FenceJournaled { .. }
+            | Phase::Fencing(_)
+            | Phase::DeployJournaled { .. }
+            | Phase::Deploying(_)
+            | Phase::Running(_)
+            | Phase::Parked
+            | Phase::Closing { .. }
+            | Phase::Over => {}
+        }
+    }
+
+    /// Why nobody is there to work, though somebody is there.
+    pub(super) fn only_unlike(&self) -> Option<String> {
+        let wanted = self.arithmetic()?;
+        let names: Vec<String> = self.nodes.unlike().keys().map(NodeId::to_string).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "no node of this job is left, and {} cannot take part: the job computes {wanted} since its first plan; start a \
+                 worker on a machine whose arithmetic is {wanted}",
+                names.join(", ")
+            )
+        })
+    }
+}
