@@ -1,7 +1,11 @@
 //! Compute weights: a stage's own copy of the parameters it computes with, in the job's precision. Losing them loses nothing.
 //!
-//! WE-1 (one width at a time): of a half type, two lie in a slot, and what one product reads of them is widened beside them for as
-//! long as it reads.
+//! * WE-1 (one width at a time): of a half type, two lie in a slot, and what one product reads of them is widened beside them for
+//!   as long as it reads.
+//! * WE-2 (a stage computes with what its blocks need): its own blocks, and the token table for a tied head; nothing else is asked for.
+//! * WE-3 (one value an element): whatever is written or read of an interval has as many values as the interval has elements.
+//! * WE-4 (weights of a half type are nobody's masters): only f32 weights are updated where they are computed with.
+//! * WE-5 (spaces are cut at even elements): so no slot has halves that are written apart.
 
 use std::borrow::Cow;
 use std::ops::Range;

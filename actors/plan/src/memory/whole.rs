@@ -1,14 +1,13 @@
 //! Bytes that a whole model takes in one process which only computes forward: upper bounds, held against the arena's marks.
 //!
-//! With the letters of [`super`], t tokens read at once and u tokens remembered:
+//! With the letters of [`super`] for a model's sizes, p positions read at once and q positions remembered, a field of
+//! [`WholeBytes`] a row:
 //!
-//! | purpose | bytes |
+//! | field | bytes |
 //! |---|---|
 //! | weights | those of a seat that has every block |
-//! | kept | 4 u x 2 k d a layer |
-//! | rows | 4 t x (3 h + a + 2 n, what a layer keeps, and f); and what buffers are rounded up by, a page each |
-//! | opened | with precision bf16 or fp16, 4 x the most elements of weights that one product reads |
-//! | logits | 4 V x rows of logits that are there at once, and 4 t h before them |
+//! | kept | 4 q x 2 k d a layer |
+//! | rows | 4 p x (3 h, what a layer keeps, and f); 4 V x rows of logits that are there at once; with precision bf16 or fp16, 4 x the most elements of weights that one product reads; and what buffers are rounded up by, a page each |
 
 use serde::Serialize;
 use shoal_config::JobSpec;
