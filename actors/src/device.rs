@@ -147,11 +147,6 @@ impl Devices {
         Some(InHand { what: what.to_owned(), millis: time.as_millis() as u64 })
     }
 
-    /// High-water marks begin anew.
-    pub fn restart_marks(&self) {
-        [&self.compute, &self.store].into_iter().for_each(|thread| thread.arena().restart_marks());
-    }
-
     /// Every tier and tag that was used since the marks began.
     #[must_use]
     pub fn arena_lines(&self) -> Vec<shoal_wire::api::ArenaLine> {

@@ -345,9 +345,6 @@ impl NodeState {
             }
             self.links.endpoint.forget(id);
         }
-        if self.jobs.is_empty() {
-            self.devices.restart_marks();
-        }
         let holder = self.holder(node, id, &job).await?;
         self.jobs.insert(id, JobHere { job, holder, generation: Generation::default() });
         self.expect_transfers();
