@@ -16,7 +16,7 @@ pub struct JobSource {
     #[arg(long, value_name = "NAME", requires = "data")]
     pub preset: Option<String>,
     /// What the preset is trained on: a text, or a directory of them.
-    #[arg(long, value_name = "PATH", requires = "preset")]
+    #[arg(long, value_name = "PATH", requires = "preset", conflicts_with = "file")]
     pub data: Option<PathBuf>,
 }
 

@@ -99,6 +99,8 @@ fn nonsense_is_refused_with_what_is_allowed() {
         ("drain ../w1", "no worker can be called so"),
         ("export j1", "--to"),
         ("export j1 --to a --state b", "cannot be used with"),
+        ("submit a.toml --data b", "cannot be used with"),
+        ("plan a.toml --data b", "cannot be used with"),
         ("demo --nodes 1", "2..=16"),
         ("fly", "unrecognized subcommand"),
     ];

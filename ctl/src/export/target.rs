@@ -26,8 +26,8 @@ impl Target {
             let name = entry.map_err(Failure::file("read", dir))?.file_name().to_string_lossy().into_owned();
             if !is_ours(&name) && !name.starts_with(PART) {
                 return Err(Failure::Usage(format!(
-                    "{} holds {name}, which is no part of such an export; name a new or empty directory, or one with an earlier \
-                     export of the same form and model",
+                    "{} holds {name}, which is no file of this export: readers would take it for one; name a new or empty \
+                     directory, or one with an earlier export of the same form, model and sizes of shards",
                     dir.display()
                 )));
             }
