@@ -15,7 +15,7 @@
 //! | lane sums | device | 4 x elements differentiated x (ceil(log2 lanes) + 1) open subtrees; with a wire type and more than one micro-batch a lane, those of the largest contribution once more: a gradient before it is rounded |
 //! | stash | device | 4 b s x micro-batches in flight x (2 h + 2 a d + 2 k d + g f + a + 2 n a layer, h a head); with precision bf16 or fp16, 2 in place of 4 for all but a + 2 n |
 //! | logits | device | 4 t V for a tile of t rows, all b s of them where a lane has several micro-batches and nothing is rounded, else at most 512; and 4 b s (h + n) from loss to backward; head's stage only |
-//! | scratch | device | 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's; with precision bf16 or fp16, 8 b s h + 4 x the most of b s (4 a d + 4 k d) and b s x (the most of g f + 2 f, 2 h + g f, 2 h + a d + 2 k d) + u: what is kept in halves is made, and opened again, beside it, and the weights of one product are widened |
+//! | scratch | device | 4 b s h with dropout, the gradient before it; and 4 b s x (h + the most of 2 f, 2 a d + 2 k d, 2 h + a d + 2 k d): the gradient that flows back, and the MLP's inner values with their gradient, or attention's; with precision bf16 or fp16, 8 b s h + 4 x the most of b s (4 a d + 4 k d) and b s x (the most of g f + 2 f, 2 h + g f, 2 h + a d + 2 k d) + u: what is kept in halves is made, and opened again, beside it, and the weights of one product are widened |
 //! | transit | device | 4 x 4 b s h: an activation and a gradient at either end; 4 w: new weights before they are copied in |
 //! | shadow state | host | 4 (k e + f) |
 //! | shadow gradients | host | 4 e |
@@ -143,6 +143,8 @@ struct Rows {
     norm: u64,
     /// What the MLP's first product gives: one map or two.
     hidden: u64,
+    /// The gradient before a dropout, if anything is dropped.
+    dropped: u64,
 }
 
 impl Rows {
@@ -153,21 +155,23 @@ impl Rows {
             ModelSpec::Llama(_) => (1, 2 * inner),
         };
         let (queries, kv) = (d * u64::from(model.heads()), 2 * d * u64::from(model.kv_heads()));
-        Self { width: u64::from(model.width()), queries, kv, inner, norm, hidden }
+        let width = u64::from(model.width());
+        Self { width, queries, kv, inner, norm, hidden, dropped: if model.dropout() > 0.0 { width } else { 0 } }
     }
 
     /// Elements for `tokens` tokens, where one product reads `opened` elements of weights at most.
     fn scratch(&self, precision: Precision, tokens: u64, opened: u64) -> u64 {
-        let Self { width, queries, kv, inner, hidden, .. } = *self;
+        let Self { width, queries, kv, inner, hidden, dropped, .. } = *self;
         let mapped = 2 * width + queries + kv;
-        match precision {
-            Precision::Fp32 => tokens * (width + (2 * inner).max(2 * queries + kv).max(mapped)),
-            // What is kept in halves is made, and opened again, beside it. Attention reads no weights.
-            Precision::Bf16 | Precision::Fp16(_) => {
-                let product = tokens * mapped.max(hidden + 2 * inner).max(2 * width + hidden) + opened;
-                tokens * 2 * width + product.max(tokens * (4 * queries + 2 * kv))
+        tokens * dropped
+            + match precision {
+                Precision::Fp32 => tokens * (width + (2 * inner).max(2 * queries + kv).max(mapped)),
+                // What is kept in halves is made, and opened again, beside it. Attention reads no weights.
+                Precision::Bf16 | Precision::Fp16(_) => {
+                    let product = tokens * mapped.max(hidden + 2 * inner).max(2 * width + hidden) + opened;
+                    tokens * 2 * width + product.max(tokens * (4 * queries + 2 * kv))
+                }
             }
-        }
     }
 
     /// Of a layer: rows that are kept in the job's precision, and statistics.
@@ -220,9 +224,13 @@ pub fn logit_rows(spec: &JobSpec) -> u64 {
     }
 }
 
-/// The most elements of weights that one product of these blocks reads.
+/// The most elements of weights that one product of these blocks reads. Of the embedding's tables only a tied head's product reads
+/// one; a lookup opens the rows of its tokens, which is less than what else a layer's seat has at a time.
 fn opened(table: &ModelTable, blocks: &Range<u32>) -> u64 {
-    let each = table.weights_needed_by(blocks.clone()).into_iter().map(|(block, interval)| {
+    let tied = table.tied().filter(|_| blocks.contains(&table.head().0)).map(|(block, _)| block);
+    let needed = table.weights_needed_by(blocks.clone()).into_iter();
+    let read = needed.filter(|(block, _)| table.block(*block).kind != BlockKind::Embedding || tied == Some(*block));
+    let each = read.map(|(block, interval)| {
         let products = table.block(block).products().into_iter().filter_map(|product| product.intersection(interval));
         products.map(Interval::len).max().unwrap_or(0)
     });

@@ -201,9 +201,10 @@ fn named(shape: Attention) -> String {
 /// Two products over the full square; the causal half that need not be computed is not taken off.
 fn attention_forward(shape: Attention) -> Case {
     let work = Work::Flop((4 * shape.statistics() * shape.positions * shape.size) as f64);
-    let elements = shape.samples * shape.positions * shape.width();
+    let tokens = shape.samples * shape.positions;
+    let elements = [tokens * shape.packed(), tokens * shape.width(), shape.statistics()];
     case("attention", named(shape), work, move |device, arena| {
-        let [qkv, mut y, mut stats] = buffers(device, arena, [3 * elements, elements, shape.statistics()])?;
+        let [qkv, mut y, mut stats] = buffers(device, arena, elements)?;
         Ok(Box::new(move |device| device.attention(y.view_mut(), stats.view_mut(), qkv.view(), shape, None)))
     })
 }
@@ -211,10 +212,11 @@ fn attention_forward(shape: Attention) -> Case {
 /// Four products; the one that is computed again is not counted.
 fn attention_backward(shape: Attention) -> Case {
     let work = Work::Flop((8 * shape.statistics() * shape.positions * shape.size) as f64);
-    let elements = shape.samples * shape.positions * shape.width();
+    let tokens = shape.samples * shape.positions;
+    let [packed, width] = [shape.packed(), shape.width()].map(|row| tokens * row);
     case("attention_backward", named(shape), work, move |device, arena| {
-        let [qkv, mut y, mut stats] = buffers(device, arena, [3 * elements, elements, shape.statistics()])?;
-        let [dy, mut dqkv] = buffers(device, arena, [elements, 3 * elements])?;
+        let [qkv, mut y, mut stats] = buffers(device, arena, [packed, width, shape.statistics()])?;
+        let [dy, mut dqkv] = buffers(device, arena, [width, packed])?;
         device.attention(y.view_mut(), stats.view_mut(), qkv.view(), shape, None);
         Ok(Box::new(move |device| {
             let saved = (y.view(), stats.view(), qkv.view());

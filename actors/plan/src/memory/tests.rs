@@ -25,7 +25,8 @@ fn reference_model_by_hand() {
     let layer = (10 * 64 + 4 + 4) * 32;
     assert_eq!([first.stash, last.stash], [4 * 2 * (2 * layer), 4 * (2 * layer + 32 * 64)]);
     assert_eq!([first.logits, last.logits], [0, 4 * 32 * (512 + 64 + 2)]);
-    assert_eq!([first.scratch, last.scratch], [4 * 9 * 32 * 64; 2]);
+    // h + 2 f, and the gradient before a dropout.
+    assert_eq!([first.scratch, last.scratch], [4 * 10 * 32 * 64; 2]);
     assert_eq!([first.transit, last.transit], computed.map(|e| 4 * (4 * 32 * 64 + e)));
     assert_eq!(first.total(), first.device() + first.host());
 }

@@ -282,13 +282,14 @@ fn memory_is_what_the_planner_counts_on() {
     }
 }
 
-/// Without dropout's copies, a layer's temporaries and the gradient that flows back take what the formula says, whichever of
+/// A layer's temporaries and the gradient that flows back take what the formula says, whichever of
 /// its terms is the largest.
 #[test]
 fn scratch_is_what_the_planner_counts_on() {
     let gpt2 = testing::job(1, 4, 64, 32, 256, 0.0);
     for (model, elements) in [
         (gpt2.model.clone(), 64 + 2 * 256),
+        (testing::job(1, 4, 64, 32, 256, 0.1).model, 2 * 64 + 2 * 256),
         (testing::llama([1, 8, 2, 16, 64, 176, 32, 256], false, false), 64 + 2 * 176),
         (testing::llama([1, 8, 2, 16, 64, 32, 32, 256], false, false), 64 + 2 * 128 + 64),
         (testing::llama([1, 4, 2, 16, 64, 32, 32, 256], false, false), 64 + 2 * 64 + 128),
