@@ -28,6 +28,14 @@ fi
 step "the house: arrows between crates, purity of plan, length of files"
 cargo test --locked --quiet -p shoal-tests --test house
 
+other=aarch64-unknown-linux-gnu
+if [ -d "$(rustc --print target-libdir --target "$other")" ]; then
+    step "another architecture compiles: $other"
+    CARGO_TARGET_DIR=target/other cargo check --locked --quiet -p shoal-kernels -p shoal-model --all-targets --target "$other"
+else
+    printf '\n-- %s is not looked at: no standard library for it here (rustup target add %s)\n' "$other" "$other"
+fi
+
 [ "${1:-}" = quick ] && exit 0
 
 step "tests"
