@@ -18,7 +18,7 @@ pub fn room(typed: Option<Bytes>, threads: u32) -> Room {
         group(&groups, |path| fs::read_to_string(Path::new(GROUPS).join(path)).ok())
     };
     let bytes = typed.map_or_else(|| free().into_iter().chain(group()).min().unwrap_or(u64::MAX), |typed| typed.0);
-    Room { threads: threads as usize, bytes }
+    Room { threads: threads as usize, bytes, text: 0 }
 }
 
 /// What can be had without swapping, from `/proc/meminfo`.
@@ -59,7 +59,7 @@ mod tests {
         let text = "MemTotal:       16384000 kB\nMemFree:          100000 kB\nMemAvailable:    8000000 kB\n";
         assert_eq!(free(text), Some(8_000_000 << 10));
         assert_eq!(free("MemTotal: 1 kB\n"), None);
-        assert_eq!(room(Some(Bytes(5)), 2), Room { threads: 2, bytes: 5 });
+        assert_eq!(room(Some(Bytes(5)), 2), Room { threads: 2, bytes: 5, text: 0 });
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub(crate) use parquet::row_groups;
 /// Bytes of a document that is held whole, at most.
 pub const MOST_BYTES: u64 = 64 << 20;
 
+/// The same, for a `tokenizer.json`: making tokens takes many times the bytes of the text
+/// ([`crate::Tokenizer::bytes_to_encode`]).
+const MOST_BYTES_HF: u64 = 8 << 20;
+
 /// What a file is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -70,11 +74,19 @@ pub(crate) struct Reading {
     pub(crate) split_on: Option<String>,
     /// Of the tokenizer that the documents are for.
     pub(crate) cuts: Cuts,
-    /// Bytes of a document that is held whole, at most: [`MOST_BYTES`].
+    /// Bytes of a document that is held whole, at most.
     pub(crate) most: u64,
 }
 
 impl Reading {
+    /// Bytes of a document that a tokenizer with such cuts can be given, at most.
+    pub(crate) fn most(cuts: Cuts) -> u64 {
+        match cuts {
+            Cuts::Anywhere | Cuts::LineStarts => MOST_BYTES,
+            Cuts::Nowhere => MOST_BYTES_HF,
+        }
+    }
+
     /// What is wrong with a document of so many bytes.
     pub(crate) fn too_large(&self, bytes: u64) -> String {
         let most = self.most;

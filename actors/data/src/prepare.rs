@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use shoal_config::spec::TokenizerSpec;
 
-use crate::documents::{BadDocument, Form, MOST_BYTES, Reading};
+use crate::documents::{BadDocument, Form, Reading};
 use crate::manifest::Manifest;
 use crate::shard;
 use crate::tokenizer::Tokenizer;
@@ -210,7 +210,7 @@ impl<'r> Asked<'r> {
                     field: request.field.clone(),
                     split_on: request.split_on.clone(),
                     cuts: tokenizer.cuts(),
-                    most: MOST_BYTES,
+                    most: Reading::most(tokenizer.cuts()),
                 };
                 Ok(Self { request, tokenizer, separate, reading })
             }

@@ -5,9 +5,9 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shoal_config::spec::{DataFormat, DataSpec, Validation};
-use shoal_daemon::whole::{LossError, Purpose, Tokens, Whole, WholeError};
+use shoal_daemon::whole::{LossError, Purpose, Room, Tokens, Whole, WholeError};
 use shoal_data::documents::MOST_BYTES;
-use shoal_data::manifest;
+use shoal_data::{Tokenizer, manifest};
 use shoal_plan::job::{Job, TokenizerKind};
 
 use super::Context;
@@ -39,13 +39,14 @@ pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
         write()?;
     }
     // Whatever is wrong with what was typed is said before the cluster writes anything, and what does not fit too.
-    let tokens = match &args.data {
-        Some(path) => tokens(&job, path, args)?,
-        None => Tokens::validation(&job).map_err(|error| usage(&error.into()))?,
+    let given = match &args.data {
+        Some(path) => given(&job, path, args)?,
+        None => Given::Tokens(Tokens::validation(&job).map_err(|error| usage(&error.into()))?),
     };
     let own = job.spec.train.evaluate.map(|own| own.samples).filter(|_| args.data.is_none());
-    let room = machine::room(args.memory, args.threads);
+    let room = Room { text: given.bytes(), ..machine::room(args.memory, args.threads) };
     let mut model = Whole::new(&job.spec, Purpose::Evaluate, room).map_err(refused)?;
+    let tokens = given.tokens(&job)?;
     let written = write()?;
     weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
         model.write_weights(block, interval, values);
@@ -75,8 +76,39 @@ pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
     Ok(Verdict::True)
 }
 
-/// The tokens of a path.
-fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
+/// What a loss is wanted of.
+enum Given {
+    Tokens(Tokens),
+    /// Tokens are made of it once there is room for that.
+    Text {
+        text: String,
+        tokenizer: Box<Tokenizer>,
+    },
+}
+
+impl Given {
+    /// What making tokens of it takes.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Tokens(_) => 0,
+            Self::Text { text, tokenizer } => tokenizer.bytes_to_encode(text.len() as u64),
+        }
+    }
+
+    fn tokens(self, job: &Job) -> Result<Tokens, Failure> {
+        match self {
+            Self::Tokens(tokens) => Ok(tokens),
+            Self::Text { text, tokenizer } => {
+                let mut tokens = Vec::new();
+                tokenizer.encode(&text, &mut tokens).map_err(|error| Failure::Usage(error.to_string()))?;
+                here(tokens, job)
+            }
+        }
+    }
+}
+
+/// What lies at a path.
+fn given(job: &Job, path: &Path, args: &Eval) -> Result<Given, Failure> {
     let path = std::path::absolute(path).map_err(Failure::file("find", path))?;
     let prepared = path.join(manifest::FILE).is_file() || path.ends_with(manifest::FILE);
     let format = match (args.kind.map(DataKind::format), job.spec.data.format) {
@@ -91,16 +123,14 @@ fn tokens(job: &Job, path: &Path, args: &Eval) -> Result<Tokens, Failure> {
             let tokenizer = tokenizer::of(job, args.tokenizer.as_deref())?;
             if tokenizer.facts().kind != TokenizerKind::Bytes {
                 let text = text_file::read(&path, MOST_BYTES).map_err(|error| Failure::Usage(error.to_string()))?;
-                let mut tokens = Vec::new();
-                tokenizer.encode(&text, &mut tokens).map_err(|error| Failure::Usage(error.to_string()))?;
-                return here(tokens, job);
+                return Ok(Given::Text { text, tokenizer: Box::new(tokenizer) });
             }
             Validation::Tail { fraction: 0.0 }
         }
         DataFormat::NanoGpt | DataFormat::LlmC => Validation::Tail { fraction: 0.0 },
     };
     let data = DataSpec { format, path, tokenizer: None, validation };
-    Tokens::all(&data, job, args.samples).map_err(|error| usage(&error.into()))
+    Tokens::all(&data, job, args.samples).map(Given::Tokens).map_err(|error| usage(&error.into()))
 }
 
 /// Tokens of a text.

@@ -31,6 +31,9 @@ struct Exported {
     /// What readers of such files may look for and is not there, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
+    /// What else is to be known of the files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> {
@@ -60,15 +63,15 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
     };
     let written = client.write(job, args.at.map(|at| at.0), args.timeout).inspect_err(|_| target.give_up())?;
     let from = Written { client, job, step: written.step, wait: args.timeout };
-    let recomputed = match &form {
-        Form::State => Some(write_state(&from, &table, dir)?),
+    let (recomputed, notes) = match &form {
+        Form::State => (Some(write_state(&from, &table, dir)?), Vec::new()),
         Form::Hf { query, .. } => {
             hf::export(&from, query, dir)?;
-            None
+            (None, hf::notes(dir, &submitted))
         }
         Form::LlmC { dtype } => {
             llmc::export(&from, *dtype, dir)?;
-            None
+            (None, Vec::new())
         }
     };
     let same = recomputed.as_ref().is_none_or(|digest| *digest == written.state_blake3);
@@ -80,6 +83,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         recomputed_blake3: recomputed,
         dtype: form.dtype(),
         left_out,
+        notes,
     })?;
     Ok(if same { Verdict::True } else { Verdict::False })
 }
@@ -154,10 +158,11 @@ impl Show for Exported {
     fn show(&self) -> String {
         let head = format!("{} at step {} is in {}, in {}", self.job, self.step, self.dir, self.dtype);
         match &self.recomputed_blake3 {
-            None => match &self.left_out {
-                None => head,
-                Some(left_out) => format!("{head}\nwithout {left_out}"),
-            },
+            None => {
+                let without = self.left_out.iter().map(|left_out| format!("\nwithout {left_out}"));
+                let notes = self.notes.iter().map(|note| format!("\nnote: {note}"));
+                without.chain(notes).fold(head, |head, line| head + &line)
+            }
             Some(digest) if *digest == self.state_blake3 => {
                 format!("{head}; the files have the digest of the job, {}...", short(digest))
             }

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use shoal_config::hf::special_tokens;
 use shoal_config::spec::{Dtype, ModelSpec};
+use shoal_plan::job::Job;
 
 use super::aside::Aside;
 use super::download::{Written, aside};
@@ -54,6 +56,30 @@ pub fn export(written: &Written<'_>, query: &str, dir: &Path) -> Result<Vec<Path
     others.into_iter().chain(first).map(Aside::finish).collect()
 }
 
+/// What an operator has to know of tokens in an export that is written.
+#[must_use]
+pub fn notes(dir: &Path, job: &Job) -> Vec<String> {
+    let began = job.weights.as_ref().map(|facts| facts.special.clone()).unwrap_or_default();
+    let has = special_tokens(dir);
+    let words = |tokens: &[u32]| match tokens {
+        [] => "none".to_owned(),
+        some => some.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let of = |token: Option<u32>| words(token.as_slice());
+    let changes = [
+        ("bos", began.begin.is_some() && began.begin != has.begin, of(began.begin), of(has.begin)),
+        ("eos", !began.end.is_empty() && began.end != has.end, words(&began.end), words(&has.end)),
+        ("pad", began.pad.is_some() && began.pad != has.pad, of(began.pad), of(has.pad)),
+    ];
+    let changed = changes.into_iter().filter(|(_, differs, ..)| *differs).map(|(key, _, before, now)| {
+        format!(
+            "{key}_token_id is {now}, and was {before} in the files that the job began with: the tokenizer of the job's data goes \
+             before them"
+        )
+    });
+    changed.collect()
+}
+
 /// What readers look for first.
 const FIRST: [&str; 2] = ["model.safetensors.index.json", "config.json"];
 
@@ -68,5 +94,41 @@ pub fn check_family(dir: &Path, model: &ModelSpec) -> Result<(), Failure> {
         (ModelSpec::Gpt2(_), ModelSpec::Llama(_)) | (ModelSpec::Llama(_), ModelSpec::Gpt2(_)) => Err(Failure::Usage(
             format!("{} has an export of a model of another family; name a new or empty directory", dir.display()),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_config::hf::SpecialTokens;
+    use shoal_plan::ids::Digest;
+    use shoal_plan::job::DataFacts;
+    use shoal_plan::weights::{Dtypes, WeightFacts};
+
+    use super::*;
+
+    #[test]
+    fn tokens_that_are_others_than_in_the_files_are_named() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let spec = shoal_config::preset("tiny", Path::new("/no/such/place")).expect("a preset");
+        let data = DataFacts {
+            digest: Digest::default(),
+            train_tokens: 1,
+            validation_digest: Digest::default(),
+            validation_tokens: 0,
+            tokenizer: None,
+        };
+        let special = SpecialTokens { begin: Some(1), end: vec![2], pad: None };
+        let dtypes = Dtypes::All(Dtype::F32);
+        let facts = WeightFacts { segment: 4096, digests: Vec::new(), dtypes, padded_vocab: None, special };
+        let mut job = Job { spec, data, weights: Some(facts) };
+        fs::write(dir.path().join("config.json"), r#"{"bos_token_id": null, "eos_token_id": [0, 2]}"#)
+            .expect("written");
+        let said = notes(dir.path(), &job);
+        assert!(said[0].starts_with("bos_token_id is none, and was 1 in the files"), "{said:?}");
+        assert!(said[1].starts_with("eos_token_id is 0, 2, and was 2 in the files") && said.len() == 2, "{said:?}");
+        fs::write(dir.path().join("config.json"), r#"{"bos_token_id": 1, "eos_token_id": 2}"#).expect("written");
+        assert!(notes(dir.path(), &job).is_empty());
+        job.weights = None;
+        assert!(notes(dir.path(), &job).is_empty());
     }
 }

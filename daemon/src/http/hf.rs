@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use shoal_actors::coordinator::Read;
+use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::TokenizerSpec;
 use shoal_data::manifest::TOKENIZER_FILE;
 use shoal_data::{Manifest, Tokenizer};
@@ -28,8 +29,9 @@ pub(super) async fn files(
     let id = call::job_id(&id)?;
     let job = app.read(|reply| Read::Job(id, reply)).await?;
     let parts = parts(&job, &form)?;
-    let tokens = hf::special_tokens(&job);
-    let has_tokenizer = tokenizer(Arc::clone(&job)).await.is_some();
+    let found = tokenizer(Arc::clone(&job)).await;
+    let tokens = special_tokens(&job, found.as_ref());
+    let has_tokenizer = found.is_some();
     let small = [
         (hf::CONFIG, true),
         (hf::GENERATION, hf::generation_config_json(&tokens).is_some()),
@@ -55,18 +57,22 @@ pub(super) async fn file(
         hf::CONFIG => {
             let dtype = hf::main_dtype(&table, &job.spec, &dtypes);
             let mut config = hf::config_json(&job.spec, dtype);
-            hf::mark(&mut config, &hf::special_tokens(&job));
+            let found = tokenizer(Arc::clone(&job)).await;
+            hf::mark(&mut config, &special_tokens(&job, found.as_ref()));
             Ok(Json(config).into_response())
         }
-        hf::GENERATION => match hf::generation_config_json(&hf::special_tokens(&job)) {
-            Some(config) => Ok(Json(config).into_response()),
-            None => Err(unknown(&name, "nothing says which token ends a text")),
-        },
+        hf::GENERATION => {
+            let found = tokenizer(Arc::clone(&job)).await;
+            match hf::generation_config_json(&special_tokens(&job, found.as_ref())) {
+                Some(config) => Ok(Json(config).into_response()),
+                None => Err(unknown(&name, "nothing says which token ends a text")),
+            }
+        }
         hf::TOKENIZER | hf::TOKENIZER_CONFIG => {
             let found = tokenizer(Arc::clone(&job)).await;
             let found = found.ok_or_else(|| unknown(&name, "the data was not made with one that is here"))?;
             let Some(definition) = found.definition().filter(|_| name == hf::TOKENIZER) else {
-                let tokens = hf::special_tokens(&job);
+                let tokens = special_tokens(&job, Some(&found));
                 let config = hf::tokenizer_config_json(&tokens, job.spec.model.context(), |token| found.name_of(token));
                 return Ok(Json(config).into_response());
             };
@@ -89,6 +95,21 @@ pub(super) async fn file(
 
 fn unknown(name: &str, why: &str) -> Fault {
     Fault::Malformed(format!("there is no {name} of this job: {why}"))
+}
+
+/// What begins and ends a text of a job, whose tokenizer was `found` if it has a file that is here.
+fn special_tokens(job: &Job, found: Option<&Tokenizer>) -> SpecialTokens {
+    let special = match (found, job.data.tokenizer) {
+        (Some(found), _) => Some(found.special_tokens().into_values().collect()),
+        (None, Some(made)) => match made.kind {
+            TokenizerKind::Bytes | TokenizerKind::Gpt2 | TokenizerKind::O200k => {
+                Some(made.end_of_text.into_iter().collect())
+            }
+            TokenizerKind::Hf => None,
+        },
+        (None, None) => None,
+    };
+    hf::special_tokens(job, special.as_ref())
 }
 
 /// What made the tokens of a job's data, if it is a `tokenizer.json` that is still what it was.

@@ -27,6 +27,8 @@ pub struct Room {
     pub threads: usize,
     /// Bytes for everything.
     pub bytes: u64,
+    /// Of those, what making tokens of a text takes.
+    pub text: u64,
 }
 
 /// A model with all its blocks.
@@ -43,14 +45,17 @@ pub enum WholeError {
     /// It takes more than it may.
     #[error(
         "the model takes {} of memory in this process ({} of weights, {} of kept keys and values, {} for the tokens being \
-         read and for threads), and {} may be taken; use a machine with more memory, or give up something that it holds",
-        Bytes(.need.total() + .threads), Bytes(.need.weights), Bytes(.need.kept), Bytes(.need.rows + .threads), Bytes(*.allowed)
+         read and for threads{}), and {} may be taken; use a machine with more memory, or give up something that it holds",
+        Bytes(.need.total().saturating_add(*.threads).saturating_add(*.text)), Bytes(.need.weights), Bytes(.need.kept),
+        Bytes(.need.rows + .threads), of_text(*.text), Bytes(*.allowed)
     )]
     Room {
         /// What the model takes.
         need: WholeBytes,
         /// What threads take beside it.
         threads: u64,
+        /// What making tokens of a text takes beside it.
+        text: u64,
         /// What it may take.
         allowed: u64,
     },
@@ -62,6 +67,10 @@ pub enum WholeError {
     Model(#[source] ModelError),
 }
 
+fn of_text(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!(", {} for making tokens of the text", Bytes(bytes)) }
+}
+
 impl Whole {
     /// A model without weights yet.
     ///
@@ -71,10 +80,11 @@ impl Whole {
         let table = Arc::new(ModelTable::of(&spec.model));
         let need = whole_bytes(spec, &table, purpose);
         let threads = CpuDevice::own_bytes(room.threads);
-        if need.total().saturating_add(threads) > room.bytes {
-            return Err(WholeError::Room { need, threads, allowed: room.bytes });
+        let left = room.bytes.saturating_sub(room.text);
+        if room.text > room.bytes || need.total().saturating_add(threads) > left {
+            return Err(WholeError::Room { need, threads, text: room.text, allowed: room.bytes });
         }
-        let arena = Arena::new(Tier::Device, room.bytes, &Budget::new(room.bytes));
+        let arena = Arena::new(Tier::Device, left, &Budget::new(left));
         let device = Device::cpu(room.threads, &arena).map_err(WholeError::Device)?;
         let (blocks, lanes) = (table.blocks.len() as u32, spec.parallel.virtual_replicas);
         let model = StageModel::new((&device, &arena), spec, table, 0..blocks, 0..lanes).map_err(WholeError::Model)?;

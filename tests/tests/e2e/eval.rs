@@ -94,6 +94,12 @@ fn the_loss_of_a_job_on_its_own_data_is_the_one_it_found() {
     let small = cluster.run(&["eval", &job, "--memory", "1MiB"]);
     let said = String::from_utf8_lossy(&small.stderr).into_owned();
     assert!(small.status.code() == Some(1) && said.contains("and 1.0 MiB may be taken"), "{said}");
+    // The text itself would fit; what making tokens of it takes does not.
+    let long = cluster.path().join("long.txt");
+    fs::write(&long, "some words ".repeat(100_000)).expect("written");
+    let small = cluster.run(&["eval", &job, "--data", &long.display().to_string(), "--memory", "100MiB"]);
+    let said = String::from_utf8_lossy(&small.stderr).into_owned();
+    assert!(small.status.code() == Some(1) && said.contains("419.6 MiB for making tokens of the text"), "{said}");
     let small = cluster.run(&["sample", &job, "--prompt", "the", "--memory", "1MiB"]);
     assert_eq!(small.status.code(), Some(1));
 }

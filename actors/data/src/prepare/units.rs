@@ -9,7 +9,7 @@ use crate::manifest;
 
 /// Of the way from a request to shards. To be raised with whatever gives a request other tokens, units or shards: rules by which
 /// files are cut, versions of the crates that make tokens. An unfinished preparation of another version is not gone on with.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Spans of one or more sources, whose tokens follow one another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Which tokens begin and end a text, in the files where `transformers` looks for it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::ModelSpec;
@@ -8,21 +10,29 @@ use shoal_plan::job::Job;
 /// The end of text of GPT-2's own vocabulary, and how many tokens that has.
 const GPT2: (u32, u32) = (50_256, 50_257);
 
-/// What is known of a job's: by the files that it began with, or else by what made the tokens of its data.
+/// What is known of a job's: what made the tokens of its data knows what ended a text while it was trained, and goes before the
+/// files that it began with. Of those, what is among the `special` tokens of that tokenizer counts; where nobody can say which
+/// those are (`None`), all of it, unless the two disagree on what ends a text.
 #[must_use]
-pub fn special_tokens(job: &Job) -> SpecialTokens {
+pub fn special_tokens(job: &Job, special: Option<&BTreeSet<u32>>) -> SpecialTokens {
     let vocab = job.spec.model.vocab();
+    let made = job.data.tokenizer.and_then(|made| made.end_of_text).filter(|token| *token < vocab);
     let mut tokens = job.weights.as_ref().map(|facts| facts.special.clone()).unwrap_or_default();
-    tokens.begin = tokens.begin.filter(|token| *token < vocab);
-    tokens.pad = tokens.pad.filter(|token| *token < vocab);
-    tokens.end.retain(|token| *token < vocab);
+    let agreed = made.is_none_or(|made| tokens.end.contains(&made));
+    let counts = |token: &u32| *token < vocab && special.map_or(agreed, |special| special.contains(token));
+    tokens.begin = tokens.begin.filter(counts);
+    tokens.pad = tokens.pad.filter(counts);
+    tokens.end.retain(counts);
+    if let Some(made) = made {
+        tokens.end.retain(|token| *token != made);
+        tokens.end.insert(0, made);
+    }
     if tokens.end.is_empty() {
-        let made = job.data.tokenizer.and_then(|made| made.end_of_text);
         let own = match job.spec.model {
             ModelSpec::Gpt2(_) if job.data.tokenizer.is_none() && vocab == GPT2.1 => Some(GPT2.0),
             ModelSpec::Gpt2(_) | ModelSpec::Llama(_) => None,
         };
-        tokens.end.extend(made.or(own).filter(|token| *token < vocab));
+        tokens.end.extend(own);
     }
     // A GPT-2 begins a text with what ends the one before.
     if let (ModelSpec::Gpt2(_), None, Some(end)) = (&job.spec.model, tokens.begin, tokens.end.first()) {
@@ -83,18 +93,34 @@ mod tests {
     }
 
     #[test]
-    fn the_files_go_before_the_tokenizer_and_nothing_is_made_up() {
+    fn the_tokenizer_goes_before_the_files_and_nothing_is_made_up() {
         let mut job = with_data(job(1, 2, 16, 8, 300, 0.0));
-        assert_eq!(special_tokens(&job), SpecialTokens::default());
-        assert_eq!(generation_config_json(&special_tokens(&job)), None);
+        assert_eq!(special_tokens(&job, None), SpecialTokens::default());
+        assert_eq!(generation_config_json(&special_tokens(&job, None)), None);
         job.data.tokenizer = Some(made(Some(299)));
-        assert_eq!(special_tokens(&job), SpecialTokens { begin: Some(299), end: vec![299], pad: None });
+        let of_gpt2 = SpecialTokens { begin: Some(299), end: vec![299], pad: None };
+        assert_eq!(special_tokens(&job, None), of_gpt2);
+        let gpt2 = job.spec.model.clone();
         job.spec.model = llama([1, 2, 1, 8, 16, 32, 8, 300], false, false);
-        assert_eq!(special_tokens(&job), SpecialTokens { begin: None, end: vec![299], pad: None });
+        let of_llama = SpecialTokens { begin: None, end: vec![299], pad: None };
+        assert_eq!(special_tokens(&job, None), of_llama);
         let special = SpecialTokens { begin: Some(1), end: vec![2, 5, 300], pad: Some(300) };
         let dtypes = Dtypes::All(Dtype::F32);
         job.weights = Some(WeightFacts { segment: 4096, digests: Vec::new(), dtypes, padded_vocab: None, special });
-        let known = special_tokens(&job);
+        // The files are of another tokenizer: its tokens are words here.
+        assert_eq!(special_tokens(&job, Some(&BTreeSet::from([299]))), of_llama);
+        assert_eq!(special_tokens(&job, None), of_llama);
+        let llama = std::mem::replace(&mut job.spec.model, gpt2);
+        assert_eq!(special_tokens(&job, Some(&BTreeSet::from([299]))), of_gpt2);
+        job.spec.model = llama;
+        // It has them too, and says itself which ends a text first.
+        let both = special_tokens(&job, Some(&BTreeSet::from([1, 2, 299])));
+        assert_eq!(both, SpecialTokens { begin: Some(1), end: vec![299, 2], pad: None });
+        // They agree.
+        job.data.tokenizer = Some(made(Some(5)));
+        assert_eq!(special_tokens(&job, None), SpecialTokens { begin: Some(1), end: vec![5, 2], pad: None });
+        job.data.tokenizer = None;
+        let known = special_tokens(&job, None);
         assert_eq!(known, SpecialTokens { begin: Some(1), end: vec![2, 5], pad: None });
         let config = generation_config_json(&known).expect("known");
         assert_eq!((&config["bos_token_id"], &config["eos_token_id"]), (&json!(1), &json!([2, 5])));
@@ -107,8 +133,8 @@ mod tests {
     #[test]
     fn a_vocabulary_of_gpt2s_size_is_gpt2s_if_nothing_says_otherwise() {
         let mut job = with_data(job(1, 2, 16, 8, 50_257, 0.0));
-        assert_eq!(special_tokens(&job), SpecialTokens { begin: Some(50_256), end: vec![50_256], pad: None });
+        assert_eq!(special_tokens(&job, None), SpecialTokens { begin: Some(50_256), end: vec![50_256], pad: None });
         job.data.tokenizer = Some(made(None));
-        assert_eq!(special_tokens(&job), SpecialTokens::default());
+        assert_eq!(special_tokens(&job, None), SpecialTokens::default());
     }
 }

@@ -6,7 +6,7 @@ use crate::init;
 use crate::sample::Sampling;
 use crate::testing::{job, llama};
 
-const PLENTY: Room = Room { threads: 1, bytes: 1 << 30 };
+const PLENTY: Room = Room { threads: 1, bytes: 1 << 30, text: 0 };
 const TEXTS: [bool; 256] = [true; 256];
 
 /// Weights from the job's seed.
@@ -150,14 +150,18 @@ fn what_is_taken_is_what_was_counted() {
 fn a_model_that_does_not_fit_is_refused_with_both_numbers_before_any_of_it_is_taken() {
     let mut spec = job(2, 4, 64, 48, 300, 0.0);
     spec.model = llama([80, 64, 8, 128, 8192, 28_672, 8192, 128_256], false, false);
-    let room = Room { threads: 2, bytes: 8 << 30 };
+    let room = Room { threads: 2, bytes: 8 << 30, text: 0 };
     let purpose = Purpose::Text { prompt: 100, more: 100 };
     let error = Whole::new(&spec, purpose, room).err().expect("refused").to_string();
     assert!(error.starts_with("the model takes 26") && error.contains("and 8.0 GiB may be taken"), "{error}");
     let spec = job(2, 4, 64, 48, 300, 0.0);
     let need = whole_bytes(&spec, &ModelTable::of(&spec.model), Purpose::Evaluate).total() + CpuDevice::own_bytes(1);
-    assert!(Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need - 1 }).is_err());
-    let mut exact = Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need }).expect("just enough");
+    assert!(Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need - 1, text: 0 }).is_err());
+    let beside = Whole::new(&spec, Purpose::Evaluate, Room { threads: 1, bytes: need, text: 1 << 20 });
+    let error = beside.err().expect("no room for the text").to_string();
+    assert!(error.contains("threads, 1.0 MiB for making tokens of the text)"), "{error}");
+    let room = Room { threads: 1, bytes: need + (1 << 20), text: 1 << 20 };
+    let mut exact = Whole::new(&spec, Purpose::Evaluate, room).expect("just enough");
     let evaluated = exact.loss(&Ones(1000), None, |_, _| {}).expect("a loss");
     assert_eq!(evaluated.samples, 20);
     let short = exact.loss(&Ones(48), None, |_, _| {}).expect_err("one too few").to_string();

@@ -46,6 +46,8 @@ fn a_text_that_is_too_large_is_named_before_it_is_held() {
     let tokenizer = TokenizerSpec::Hf(Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tokenizer.json"));
     let request = Request { tokenizer, ..request(dir.path(), "out") };
     let mut asked = Asked::of(&request).expect("makes sense");
+    let most = asked.reading.most;
+    assert_eq!((most, asked.tokenizer.bytes_to_encode(most)), (8 << 20, 400 * (8 << 20)), "3.1 GiB a thread");
     let sources = sources::read(&asked, &Fuse::never(), &AtomicBool::new(false)).expect("read");
     assert!(units::plan(&asked, sources.clone(), 1000).is_ok());
     asked.reading.most = 5000;
