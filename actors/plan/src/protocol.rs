@@ -73,6 +73,20 @@ pub enum ToNode {
     },
 }
 
+impl ToNode {
+    /// The generation that it speaks for.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        match self {
+            Self::Deploy(deploy) => deploy.generation,
+            Self::Fence { generation, .. }
+            | Self::Start { generation, .. }
+            | Self::Commit { generation, .. }
+            | Self::Release { generation } => *generation,
+        }
+    }
+}
+
 /// What to do at a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Next {

@@ -313,7 +313,7 @@ impl NodeState {
 
     /// A job's holder hears its engine. With a release in force it ends, and the job is over here.
     fn engine_says(&mut self, job: JobId, message: ToNode) {
-        let (generation, release) = (generation_of(&message), matches!(message, ToNode::Release { .. }));
+        let (generation, release) = (message.generation(), matches!(message, ToNode::Release { .. }));
         self.cast(job, HolderMsg::Engine(message));
         let Some(here) = self.jobs.get_mut(&job) else { return };
         here.generation = here.generation.max(generation);
@@ -387,15 +387,5 @@ impl NodeState {
             }
             None => tracing::debug!(%job, "not a job of this worker"),
         }
-    }
-}
-
-fn generation_of(message: &ToNode) -> Generation {
-    match message {
-        ToNode::Deploy(deploy) => deploy.generation,
-        ToNode::Fence { generation, .. }
-        | ToNode::Start { generation, .. }
-        | ToNode::Commit { generation, .. }
-        | ToNode::Release { generation } => *generation,
     }
 }

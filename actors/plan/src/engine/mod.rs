@@ -30,11 +30,10 @@ mod watchdog;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use shoal_exact::Arithmetic;
-
 pub use check::Violation;
 pub use face::{Command, Event, LossCause, Millis, Offer, Order, OrderAnswer, Record, Setup, State, Timing};
 pub use happening::Happening;
+pub use shoal_exact::Arithmetic;
 pub use status::{Redundancy, RedundancyState, Status};
 
 use crate::batch::validation_windows;
