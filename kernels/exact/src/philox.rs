@@ -25,7 +25,7 @@ fn philox4x32_each<const N: usize>(key: [u32; 2], counters: [[u32; N]; 4]) -> [[
     [c0, c1, c2, c3]
 }
 
-/// The words of `N` counters in a row, from `first` on, of one stream: as [`philox4x32_each`].
+/// The words of `N` counters in a row, from `first` on, of one stream: as `philox4x32_each`.
 #[must_use]
 #[inline(always)]
 pub fn philox4x32_run<const N: usize>(key: [u32; 2], first: u64, stream: [u32; 2]) -> [[u32; N]; 4] {
