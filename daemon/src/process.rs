@@ -59,6 +59,7 @@ fn respawner_of(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -87,7 +88,14 @@ mod tests {
         let sleeper = |respawner: Option<u32>| {
             let mut command = Command::new("sleep");
             command.arg("600").envs(respawner.map(|pid| (RESPAWNED, pid.to_string())));
-            command.spawn().expect("starts")
+            let child = command.spawn().expect("starts");
+            // A new program's environment is there a moment after the program.
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while fs::read(format!("/proc/{}/environ", child.id())).is_ok_and(|environment| environment.is_empty()) {
+                assert!(Instant::now() < deadline, "the program has an environment");
+                std::thread::yield_now();
+            }
+            child
         };
         for (respawner, ends) in [(None, false), (Some(us), false), (Some(1), true)] {
             let mut child = sleeper(respawner);
