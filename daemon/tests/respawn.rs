@@ -120,6 +120,21 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Stops a process, and returns when its last thread has stopped: until then one may still see its parent die.
+fn stop(pid: Pid) {
+    kill_process(pid, Signal::STOP).expect("it lives");
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('T')
+    };
+    let give_up = Instant::now() + DEADLINE;
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    while !std::fs::read_dir(&tasks).expect("it lives").flatten().all(is_stopped) {
+        assert!(Instant::now() < give_up, "it stops");
+        std::thread::yield_now();
+    }
+}
+
 fn is_alive(pid: Pid) -> bool {
     // One that only waits to be collected by its parent is not.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
@@ -178,8 +193,8 @@ fn a_respawner_that_follows_a_killed_one_waits_for_the_coordinator_that_is_left(
     let mut cluster = Cluster::up();
     let first = cluster.coordinator(None);
     // Stopped too, or it would kill the coordinator that is.
-    kill_process(Pid::from_child(&cluster.respawner), Signal::STOP).expect("it lives");
-    kill_process(first, Signal::STOP).expect("it lives");
+    stop(Pid::from_child(&cluster.respawner));
+    stop(first);
     cluster.respawner.kill().expect("it lives");
     cluster.respawner.wait().expect("it ends");
     cluster.respawner = shoald(cluster.dir.path(), "respawn").spawn().expect("starts");
