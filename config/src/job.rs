@@ -1,4 +1,6 @@
 //! `job.toml`: from what was typed to what it means.
+//!
+//! CF-1 (defaults are allowed values): a key is refused for its value only if somebody typed it.
 
 mod model;
 mod numerics;

@@ -1,4 +1,6 @@
 //! Job files that come with the program. Whoever runs one says which data it reads.
+//!
+//! CF-2 (every preset parses): they are part of the program, and its tests parse all of them.
 
 use std::path::Path;
 

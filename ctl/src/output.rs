@@ -1,4 +1,6 @@
 //! What goes to standard output: one form for people, one for programs.
+//!
+//! UI-1 (the template is valid): bars are drawn by constants of the program.
 
 use std::io::Write;
 

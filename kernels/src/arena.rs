@@ -4,6 +4,8 @@
 //!   their budget.
 //! * AR-2 (one account): the live bytes of all tags sum to the footprints of the buffers alive.
 //! * AR-3 (steady state): a request of a size that was freed before takes no memory from the system.
+//! * AR-4 (a footprint has a layout): below 64 KiB, that is; above it are pages.
+//! * AR-5 (a buffer has its block until dropped): nothing takes it out before.
 //!
 //! A buffer's footprint is its bytes rounded up to 64, or to whole pages from 64 KiB on; all figures are footprints.
 

@@ -1,4 +1,4 @@
-//! In the steady state an operation takes no memory: not from the arena and not from the system either.
+//! In the steady state an operation takes no memory, not from the arena and not from the system either: KN-3 (no allocation).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

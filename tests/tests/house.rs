@@ -170,29 +170,60 @@ fn is_invariant(name: &str) -> bool {
         && number.chars().all(|c| c.is_ascii_digit())
 }
 
-/// Two files that cite a name with words have words in common, or they mean two things by it.
-#[test]
-fn an_invariants_name_is_of_one_thing() {
-    let mut files = Vec::new();
-    for (_, dir, _) in ARROWS {
-        sources(&root().join(dir).join("src"), &mut files);
+/// Names of invariants in a text, each with the words in parentheses behind it, if there are any.
+fn invariants(text: &str) -> Vec<(String, Option<String>)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        rest = &rest[start..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        if is_invariant(name) {
+            let words = behind.strip_prefix(" (").and_then(|words| words.split_once(')'));
+            let words = words.map(|(words, _)| words.split([' ', '\n', '/', '!']).filter(|word| !word.is_empty()));
+            found.push((name.to_owned(), words.map(|words| words.collect::<Vec<_>>().join(" "))));
+        }
+        rest = behind;
     }
-    files.retain(|file| !file.ends_with("tests.rs") && !file.components().any(|c| c.as_os_str() == "tests"));
-    let mut said: BTreeMap<String, BTreeMap<PathBuf, BTreeSet<String>>> = BTreeMap::new();
+    found
+}
+
+/// The invariant that a line of a module's header states: `PL-3 (seats): every stage ..`, in a list or by itself.
+fn stated(line: &str) -> Option<(String, String)> {
+    let line = line.strip_prefix("//! ")?;
+    let line = line.strip_prefix("* ").unwrap_or(line);
+    let (name, words) = invariants(line).into_iter().next().filter(|(name, _)| line.starts_with(name.as_str()))?;
+    Some((name, words?))
+}
+
+/// A panic's words lead to one header, which says what was promised; and what a header promises is held somewhere.
+#[test]
+fn an_invariant_is_stated_in_one_header_and_cited_by_its_words() {
+    let mut files = Vec::new();
+    sources(&root(), &mut files);
+    let mut headers: BTreeMap<String, Vec<(String, PathBuf)>> = BTreeMap::new();
+    let mut cited: BTreeMap<String, BTreeSet<(Option<String>, PathBuf)>> = BTreeMap::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("source");
-        for (at, _) in text.match_indices(" (") {
-            let name = text[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default();
-            let Some((words, _)) = text[at + 2..].split_once(')').filter(|_| is_invariant(name)) else { continue };
-            let words: Vec<&str> = words.split(|c: char| c.is_whitespace() || c == '/' || c == '!').collect();
-            let words = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-            said.entry(name.to_owned()).or_default().entry(file.clone()).or_default().insert(words);
+        let (statements, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| stated(line).is_some());
+        for (name, words) in statements.into_iter().filter_map(stated) {
+            headers.entry(name).or_default().push((words, file.clone()));
+        }
+        for (name, words) in invariants(&others.join("\n")) {
+            cited.entry(name).or_default().insert((words, file.clone()));
         }
     }
-    assert!(said.len() > 50, "the names are found: {}", said.len());
-    let apart = |files: &BTreeMap<PathBuf, BTreeSet<String>>| {
-        files.values().enumerate().any(|(i, a)| files.values().skip(i + 1).any(|b| a.is_disjoint(b)))
+    assert!(headers.len() > 150, "the names are found: {}", headers.len());
+    let twice: Vec<_> = headers.iter().filter(|(_, places)| places.len() > 1).collect();
+    assert!(twice.is_empty(), "give one of each another number: {twice:#?}");
+    let uncited: Vec<_> = headers.iter().filter(|(name, _)| !cited.contains_key(*name)).collect();
+    assert!(uncited.is_empty(), "cite each where it is checked or tested: {uncited:#?}");
+    let homeless: Vec<_> = cited.iter().filter(|(name, _)| !headers.contains_key(*name)).collect();
+    assert!(homeless.is_empty(), "state each in the header of the module that owns it: {homeless:#?}");
+    let otherwise = |(name, citations): &(&String, &BTreeSet<(Option<String>, PathBuf)>)| {
+        let words = &headers[*name][0].0;
+        citations.iter().any(|(cited, _)| cited.as_ref().is_some_and(|cited| cited != words))
     };
-    let wrong: Vec<_> = said.iter().filter(|(_, files)| apart(files)).collect();
-    assert!(wrong.is_empty(), "give one of each another number: {wrong:#?}");
+    let otherwise: Vec<_> = cited.iter().filter(otherwise).map(|(name, at)| (&headers[name][0], name, at)).collect();
+    assert!(otherwise.is_empty(), "cite each by the words of its header: {otherwise:#?}");
 }

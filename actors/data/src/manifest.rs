@@ -1,4 +1,8 @@
 //! What a directory of token shards says of itself.
+//!
+//! * MF-1 (a manifest is plain data): words, numbers and lists of them, which JSON always has a form for.
+//! * MF-2 (a manifest that was read is checked): [`Manifest::read`] takes only words and digests that it knows, and nobody
+//!   else makes one to be asked.
 
 use std::io;
 use std::path::{Path, PathBuf};

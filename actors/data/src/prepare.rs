@@ -12,6 +12,11 @@
 //! * PR-2 (whole or not there): every file that counts is written aside, made durable, then named. A run that finds
 //!   `.prepare/` of the same request goes on with what is there.
 //! * PR-3 (nothing of others): a directory that holds anything else is refused.
+//! * PR-4 (counts are plain data): numbers only, which JSON always has a form for.
+//! * PR-5 (a request is plain data): likewise words, numbers and lists of them.
+//! * PR-6 (no thread panics with results in hand): a thread holds the lock only to put its own result there.
+//! * PR-7 (three numbers): a unit's header is three u64 long, and is read whole.
+//! * PR-8 (it was found to be text up to here): what is cut off for a look lies before the first byte that is no text.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,8 @@
 //! Token files as llm.c writes them: 256 i32 of header (magic, version, tokens, zeros), then the tokens, little-endian.
+//!
+//! * SH-1 (tokens fit their vocabulary's width): a width is chosen by the vocabulary, and the tokenizer makes no other
+//!   tokens.
+//! * SH-2 (a shard's length fits its header): nobody makes a shard of more than [`MOST_TOKENS`].
 
 use std::io::{self, Write};
 

@@ -6,6 +6,10 @@
 //! sample    epoch * windows + window          unique over the whole run: "used exactly once" can be checked
 //! lane l    samples l*B/V .. (l+1)*B/V        micro-batches of `micro_batch` samples, the last one ragged
 //! ```
+//!
+//! * BA-1 (a position lies inside its epoch): a position is the remainder by the number of windows.
+//! * BA-2 (a job has a window): [`check_data`] refuses data that has none.
+//! * BA-3 (steps are counted from 1): step 0 is the state before the first batch, which has no samples.
 
 use std::ops::Range;
 

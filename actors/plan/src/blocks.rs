@@ -2,6 +2,11 @@
 //!
 //! Parameters are stored with their tensor-parallel dimension major, so that a tensor slice is one run. Each starts at a
 //! multiple of [`CHUNK`] elements; the gap before the next one is zero and stays zero.
+//!
+//! * BL-1 (a block has the parameters of its kind): a name that is asked of a block's table stands in its family's list for
+//!   that kind of block.
+//! * BL-2 (a head's part is of a tied table): contributions are named by [`ModelTable::units_of`], which gives none of a
+//!   head that has its own table.
 
 mod families;
 

@@ -4,6 +4,8 @@
 //! little-endian f32, cut into segments of [`SEGMENT`] elements (the last one shorter), each hashed by blake3. The state
 //! digest is blake3 over the concatenation of these leaf hashes. The planner cuts pieces at segment edges only, so a
 //! holder can hash its own segments.
+//!
+//! DG-1 (one value an element): whoever hashes an interval has all of it, and nothing else.
 
 use std::collections::BTreeMap;
 

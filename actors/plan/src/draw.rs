@@ -1,4 +1,6 @@
 //! A plan for people: what runs where, how much it takes, and a step on the logical clock.
+//!
+//! DR-1 (a string takes any text): nothing that is written into one can fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -2,6 +2,9 @@
 //!
 //! A lane's gradient is a leaf. `n` leaves split at the largest power of two below `n`, so the tree depends on V alone
 //! and a contiguous run of lanes is a handful of whole subtrees. Whoever adds two siblings gets the same bits.
+//!
+//! * LN-1 (a leaf does not split): only a node of two lanes or more has children.
+//! * LN-2 (a leaf is inside or outside a run): runs are cut between lanes, so a node that is neither has children.
 
 use std::ops::Range;
 

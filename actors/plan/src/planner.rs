@@ -5,6 +5,17 @@
 //! 3. `place` puts seats, and with them owners, on the nodes that already hold most of what they need.
 //! 4. `shadows` puts r copies of each piece on other nodes.
 //! 5. `moves` lists what must be fetched before training goes on and what is filled behind it.
+//!
+//! * PC-1 (a node for each group of seats): seats are divided among no more groups than there are nodes.
+//! * PC-2 (a part is known because someone holds it): sources are listed by the nodes that have them.
+//! * PC-3 (every seat is in a group): groups are runs of all seats of the layout.
+//! * PC-4 (one stage and one replica can always be tried): this shape is always among those that are tried when the asked
+//!   ones do not fit.
+//! * PC-5 (one of several is best): layouts are only left out beside a better one, so one stays.
+//! * PC-6 (there are no more stages than blocks): no shape has more, so a cut exists when memory is no object.
+//! * PC-7 (two orders were tried): a layout is given up only when neither order of its seats fits.
+//! * PC-8 (so many replicas are one lane longer): the remainder is below the number of replicas, so some choice of them
+//!   adds up to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

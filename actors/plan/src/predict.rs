@@ -1,4 +1,8 @@
 //! How long a step of a layout takes: the instruction lists on the logical clock, then the exchange.
+//!
+//! * SC-1 (instruction lists never deadlock): the lists of `schedule` always have an instruction that can go on, until all
+//!   are done.
+//! * PD-1 (every seat's node is a device): [`devices`] lists the nodes of all seats.
 
 use std::ops::Range;
 

@@ -1,4 +1,6 @@
 //! State has one address: `(block, kind, interval, version)`.
+//!
+//! SP-1 (an interval is not empty): nothing has an address of no elements.
 
 use std::fmt;
 

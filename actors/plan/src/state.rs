@@ -4,6 +4,9 @@
 //! own: of a matrix the means of its rows, then of its columns; of a vector every element. A parameter's factors go wherever
 //! its first element goes, so that intervals of weights that cover a block, each once, bring its factors along, each once.
 //! Updating them takes the whole parameter, so a job with factors is cut between parameters only.
+//!
+//! SF-1 (factors are asked for where there are some): [`Kind::Factors`] is asked for only of a model whose job's kinds
+//! include it.
 
 use serde::{Deserialize, Serialize};
 use shoal_config::JobSpec;

@@ -1,8 +1,10 @@
 //! Lane partials of the pieces owned here, added in the fixed tree as soon as two siblings are here.
 //!
-//! * GA-3 (rounded as sent): with a wire type, a sum below the root is rounded, wherever it is made.
 //! * GA-1 (each lane once): a partial whose lanes have come before is refused.
 //! * GA-2 (written order): own tree, tied head's tree, then own + tied; whoever sent what, and in which order it came.
+//! * GA-3 (rounded as sent): with a wire type, a sum below the root is rounded, wherever it is made.
+//! * GA-4 (an entry lasts until its gradient is whole): a piece's sums are taken out only here, where its last one has
+//!   come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -165,7 +167,8 @@ impl Gather {
         if sum.units.iter().any(|u| !u.open.contains_key(&root)) {
             return Ok(Step::Waits);
         }
-        let PieceSum { units, loss } = self.sums.remove(&(step, piece)).expect("the entry was just used");
+        let PieceSum { units, loss } =
+            self.sums.remove(&(step, piece)).expect("GA-4 (an entry lasts until its gradient is whole)");
         let cancel = self.cancel.clone();
         let arena = thread.arena().clone();
         let whole = thread.run(move |device| {
@@ -202,6 +205,7 @@ impl UnitSum {
             let Some(other) = self.open.remove(&sibling) else { break };
             let (left, right) = if node.start < sibling.start { (sum, other) } else { (other, sum) };
             let both = Sum::default();
+            // GA-3 (rounded as sent).
             let round = if parent == TreeNode::root(lanes) { Rounding::NONE } else { wire };
             let (made, cancel, arena) = (both.clone(), cancel.clone(), thread.arena().clone());
             let add = move |device: &Device| {

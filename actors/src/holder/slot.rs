@@ -3,6 +3,12 @@
 //! * SL-1 (one thread): a slot's elements are touched on its device's thread only; elsewhere only its books are.
 //! * SL-2 (shared to read): whoever sends a slot's elements holds the buffers; an update that comes meanwhile moves to
 //!   copies.
+//! * SL-3 (the host tier is visible to the host): whatever the device is, its host tier is ordinary memory.
+//! * SL-4 (the source has the interval): whoever copies an interval has looked it up in the slots that hold it.
+//! * SL-5 (weights are the first kind): [`shoal_plan::blocks::ModelTable::kinds`] begins with them, and a slot has its
+//!   kinds in that order.
+//! * SL-6 (weights go with every interval): no interval of a block is without.
+//! * SL-7 (initial values are drawn on the host): a slot is seeded in memory that the host sees.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,7 +92,7 @@ impl SlotCell {
         Ok(Self { place, body: Mutex::new(SlotBody { kinds, progress: Progress::Rest }) })
     }
 
-    /// The elements. Called on the slot's thread; never contended for longer than a handle is cloned.
+    /// The elements. SL-1 (one thread): called on the slot's thread; never contended for longer than a handle is cloned.
     pub(super) fn lock(&self) -> MutexGuard<'_, SlotBody> {
         // A panicking update leaves its progress behind, which says what can be trusted.
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,7 +114,7 @@ impl SlotCell {
         let ((_, weights), remembered) = body.kinds.split_first_mut().expect("SL-5 (weights are the first kind)");
         let range = self.place.range(Kind::Weight, interval).expect("SL-6 (weights go with every interval)");
         let weights = exclusive(weights, device, arena)?.host_visible_mut();
-        fill(&mut weights.expect("SL: initial values are drawn on the host")[range]);
+        fill(&mut weights.expect("SL-7 (initial values are drawn on the host)")[range]);
         for (kind, buffer) in remembered {
             if let Some(range) = self.place.range(*kind, interval) {
                 device.fill(exclusive(buffer, device, arena)?.view_mut().range(range), 0.0);

@@ -1,4 +1,9 @@
 //! Parts of arena buffers as they travel between actors and nodes.
+//!
+//! * TN-1 (the host sees what travels): what is sent and what is received lies in its memory.
+//! * TN-2 (a slice lies in its buffer): a part is cut by the bounds of what it is a part of.
+//! * TN-3 (siblings have one length): both are sums of the same contribution to the same piece.
+//! * TN-4 (nobody else refers to it): a buffer that is shared is copied before it is changed.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,13 +16,13 @@ use crate::transport::{BulkSource, BulkTarget, Payload};
 
 impl BulkSource for Buffer {
     fn elements(&self) -> &[f32] {
-        self.host_visible().expect("TN-1 (what is sent lies where the host sees it)")
+        self.host_visible().expect("TN-1 (the host sees what travels)")
     }
 }
 
 impl BulkTarget for Buffer {
     fn elements_mut(&mut self) -> &mut [f32] {
-        self.host_visible_mut().expect("TN-1 (what is received lies where the host sees it)")
+        self.host_visible_mut().expect("TN-1 (the host sees what travels)")
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {

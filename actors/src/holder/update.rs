@@ -3,6 +3,8 @@
 //! * UP-1 (each stroke once): the cursor moves past a stroke in the same breath as the stroke is done, and takes along what
 //!   strokes have measured; a panic between two strokes resumes, a panic inside one is found by its mark and the slot declared
 //!   lost.
+//! * UP-2 (an update is finished before the next begins): records are applied to a slot in their order, the next one when
+//!   the one before has told its end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -1,4 +1,6 @@
 //! A run of tokens over one or more files, read where they lie.
+//!
+//! LD-1 (a window lies inside the data): windows are cut from the length that this has.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;

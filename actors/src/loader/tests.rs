@@ -203,6 +203,7 @@ fn checked(dir: &TempDir) -> (Job, Checked, PathBuf) {
     (job, checked, path)
 }
 
+/// LD-2 (submitted bits only).
 #[test]
 fn touched_files_are_read_again_and_changed_ones_refused() {
     let read = |job: &Job, checked: &Checked| checked.read(job, Split::Train, &[vec![0..5, 4..9]]);

@@ -3,6 +3,8 @@
 //!
 //! Message-driven: `advance` does what can be done, gives the device one job at a time, and goes on when it is done. A
 //! panic, here or in a device job, ends the actor; its supervisor tells the engine, and nothing but the step is lost.
+//!
+//! ST-3 (the device answers what it was given): it has one job at a time, and its outcome is of the same kind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

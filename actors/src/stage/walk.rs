@@ -1,4 +1,7 @@
 //! Where a seat stands in its instruction list. Decides what is next; the actor does it.
+//!
+//! * WK-1 (a stage loads before it computes with tokens): tokens come before the first instruction that takes them.
+//! * WK-2 (what is sent was made): a send stands behind the pass that makes what is sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! Bulk elements on their way from one arena to another: no copy on the sending side, one on the receiving side.
+//!
+//! TP-1 (ranges lie in the buffer): ranges of a payload are parts of its source.
 
 use std::any::Any;
 use std::fmt;

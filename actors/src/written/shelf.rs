@@ -1,4 +1,6 @@
 //! The part of a data directory where pieces are kept, by job and version.
+//!
+//! WR-1 (names do not run out): a version is written again under the next number that is free.
 
 use std::fs::{self, File};
 use std::io;

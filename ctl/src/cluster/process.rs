@@ -1,4 +1,6 @@
 //! Processes by number and start time, so that a number that was given to somebody else is never signalled.
+//!
+//! CT-4 (a running process is listed in /proc): a system without /proc is none that this runs on.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

@@ -1,4 +1,7 @@
 //! `sample`: text from a job's weights, made in this process.
+//!
+//! CT-6 (a token is unwanted only in trouble, which was said): a token is refused only where trouble is noted, and trouble is
+//! answered first.
 
 mod text;
 

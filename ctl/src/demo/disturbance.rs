@@ -1,4 +1,7 @@
 //! What happens to the second run: one worker is killed, another one joins.
+//!
+//! * TM-1 (it is later than 1970): a clock before it is none to take times from.
+//! * TM-2 (milliseconds fit 64 bits): they do for half a billion years.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,6 @@
 //! The model as an llm.c checkpoint.
+//!
+//! LC-2 (a model that was trained fits into a file): its tensors were held in memory, so their bytes can be counted.
 
 use axum::extract::{Path, Query, State};
 use axum::response::Response;

@@ -135,6 +135,7 @@ impl Journal for Store {
     }
 
     fn append(&self, entry: &Entry) -> Result<(), JournalError> {
+        // ST-2 (log first).
         let appended = self.log().append(entry).and_then(|()| self.database.insert(entry));
         self.minded(appended).map_err(|e| JournalError::Append(Box::new(e)))
     }

@@ -4,6 +4,9 @@
 //! the lowest bit is worth 2^-298, the square of the smallest f32, and the highest value bit 2^340, the sum of
 //! 2^80 squares of the largest f32. Every sum of f32 values or of products of two f32 values, taken in f64, is a multiple of
 //! the lowest bit, so adding is exact and merging is associative and commutative.
+//!
+//! * EX-1 (finite terms): whoever adds keeps a mark of its own for what is not finite; into bins, nothing negative is added.
+//! * EX-2 (range): terms are f32 values or products of two, whose bits all lie between the lowest and the highest.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
 //! The next token from its logits: a pure function of the logits, what was asked, and a counter.
+//!
+//! SA-1 (a model has tokens): no vocabulary is empty, so there is a logit.
 
 use shoal_exact::elementary::exp;
 use shoal_exact::philox::philox;

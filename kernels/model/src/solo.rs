@@ -2,6 +2,12 @@
 //!
 //! It draws the same samples, sums the same lanes, makes the same ledger and applies the same updates as a cluster, so it
 //! is what a cluster's state is compared with, and what a bench measures.
+//!
+//! * SO-1 (the job has such state): a kind is asked for only if the job's table has it.
+//! * SO-2 (every block was hashed whole): leaves are made of whole blocks, of every kind.
+//! * SO-3 (a sum that was taken is nobody else's): the model gives it away.
+//! * SO-4 (all lanes are one subtree): one stage computes them all, and a run of all lanes is the root.
+//! * SO-5 (whole samples): tokens come in multiples of the context.
 
 use std::sync::{Arc, OnceLock};
 

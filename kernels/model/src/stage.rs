@@ -5,10 +5,18 @@
 //! after the last one every contribution is taken with [`StageModel::take_gradient`].
 //!
 //! * SM-1 (one order): a lane's micro-batches come to `loss` and `backward` in ascending order, lanes too; forwards may run ahead.
-//! * SM-2 (loss before backward): on the last stage.
+//! * SM-2 (forward, loss, backward): each once, in this order; the loss on the last stage, where there are logits until then.
+//! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
+//! * SM-4 (blocks of the model): a stage has one block or more, all of them the model's.
+//! * SM-5 (lanes of the job): likewise lanes.
+//! * SM-6 (a micro-batch is in flight once): until its step is done or given up.
+//! * SM-7 (a row a token): an activation that enters has a row for every token; what begins with tokens gets all of them.
+//! * SM-8 (tokens enter the first stage, activations the others): whoever calls knows which stage this is.
+//! * SM-9 (nobody else holds the last block's output): it is kept by no block.
+//! * SM-10 (a stage sums what its blocks contribute): and is asked for no other sums.
+//! * SM-11 (a step ends empty): every micro-batch has come back and every sum was taken.
 //! * SM-12 (rounded as sent): what passes from block to block is rounded to the job's precision, then to its wire type, whether the
 //!   next block is another stage's or not; so are gradients to the latter, see [`crate::sums`].
-//! * SM-3 (same bits): results depend on the job, step, samples and weights, never on the split into stages or replicas.
 
 mod decode;
 mod flow;
@@ -225,9 +233,10 @@ impl StageModel {
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
     pub fn loss(&mut self, device: &Device, batch: &MicroBatch, targets: &[u32]) -> Result<LossSum, ModelError> {
         let Self { arena, sizes, blocks, weights, rotary, flights, calls, seed, own, tied, .. } = self;
-        let mut flight = flights.remove(&batch.index).expect("SM-2 (forward before loss)");
+        let mut flight =
+            flights.remove(&batch.index).expect("SM-2 (forward, loss, backward): a loss of what did not enter");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.pop()) else {
-            panic!("SM-2 (the last stage asks for the loss once): {}", batch.index)
+            panic!("SM-2 (forward, loss, backward): a second loss, or one before the last stage: {}", batch.index)
         };
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
         let x = x.open(&scope).map_err(|source| ModelError::Loss { source })?;
@@ -262,9 +271,9 @@ impl StageModel {
     /// If this is not the last stage, or the micro-batch's forward pass did not come before.
     pub fn logits(&self, device: &Device, batch: &MicroBatch) -> Result<Buffer, ModelError> {
         let Self { arena, weights, rotary, sizes, blocks, flights, .. } = self;
-        let flight = flights.get(&batch.index).expect("SM-2 (forward before logits)");
+        let flight = flights.get(&batch.index).expect("SM-2 (forward, loss, backward): logits of what did not enter");
         let (Some(Block::Head(head)), Some(Kept::Input(x))) = (blocks.last(), flight.kept.last()) else {
-            panic!("SM-2 (the last stage has logits until the loss): {}", batch.index)
+            panic!("SM-2 (forward, loss, backward): logits after the loss, or before the last stage: {}", batch.index)
         };
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, flight.phase);
         let failed = |source| ModelError::Loss { source };
@@ -287,7 +296,8 @@ impl StageModel {
         gradient: Option<Buffer>,
     ) -> Result<Option<Buffer>, ModelError> {
         let Self { arena, sizes, blocks, weights, rotary, flights, calls, own, wire, poison, .. } = self;
-        let Flight { phase, kept } = flights.remove(&batch.index).expect("SM-1 (forward before backward)");
+        let Flight { phase, kept } =
+            flights.remove(&batch.index).expect("SM-2 (forward, loss, backward): a gradient of what did not enter");
         let scope = Scope::of((device, arena), (weights, rotary.as_ref()), sizes, &batch.samples, phase);
         let mut gradient = gradient;
         for (((block, kept), own), calls) in blocks.iter().zip(kept).zip(own).zip(calls).rev() {
@@ -306,7 +316,10 @@ impl StageModel {
                     None
                 }
                 (Block::Head(_) | Block::Layer(_) | Block::Embedding(_), _, _) => {
-                    panic!("SM-2 (loss, or the next stage's gradient, before backward): at {}", calls.block)
+                    panic!(
+                        "SM-2 (forward, loss, backward): no loss, and no gradient of a next stage: at {}",
+                        calls.block
+                    )
                 }
             };
             own.added(device, batch);
@@ -343,10 +356,10 @@ impl StageModel {
     /// # Panics
     /// If a micro-batch is in flight or a gradient was not taken.
     pub fn finish_step(&mut self) {
-        assert!(self.flights.is_empty(), "SM-11 (a step ends with nothing in flight)");
+        assert!(self.flights.is_empty(), "SM-11 (a step ends empty): {} in flight", self.flights.len());
         assert!(
             self.own.iter().chain(&self.tied).all(LaneSums::is_empty),
-            "SM-11 (a step ends with every gradient taken)"
+            "SM-11 (a step ends empty): a gradient was not taken"
         );
     }
 

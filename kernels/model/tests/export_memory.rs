@@ -1,4 +1,4 @@
-//! An export holds a band of a tensor at a time, however large the tensor is.
+//! An export holds a band of a tensor at a time, however large the tensor is: FI-3 (bounded).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Write};

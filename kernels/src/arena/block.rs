@@ -87,7 +87,7 @@ impl Block {
     }
 
     fn layout(length: usize) -> Layout {
-        Layout::from_size_align(length, ALIGN).expect("AR: a footprint below 64 KiB is a valid layout")
+        Layout::from_size_align(length, ALIGN).expect("AR-4 (a footprint has a layout)")
     }
 }
 

@@ -57,7 +57,7 @@ impl Buffer {
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_> {
         let len = self.len;
-        let block = self.block.as_mut().expect("AR: a buffer has its block until dropped");
+        let block = self.block.as_mut().expect("AR-5 (a buffer has its block until dropped)");
         ViewMut::host_slice(block.elements_mut(len))
     }
 
@@ -74,7 +74,7 @@ impl Buffer {
     }
 
     fn block(&self) -> &Block {
-        self.block.as_ref().expect("AR: a buffer has its block until dropped")
+        self.block.as_ref().expect("AR-5 (a buffer has its block until dropped)")
     }
 }
 

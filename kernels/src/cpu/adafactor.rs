@@ -6,7 +6,7 @@
 //! too long is found, enter an exact sum in chunks of 16 columns of one row, or of 16 elements of a vector. So nothing depends
 //! on how rows and columns are divided among threads, or taken one after the other.
 //!
-//! KN-6 (finite): finite scaled gradients give finite moments and steps. What enters a moment is at most 2^126; a row is
+//! Why KN-6 (finite) holds: finite scaled gradients give finite moments and steps. What enters a moment is at most 2^126; a row is
 //! at least the smallest normal number as a share of their mean, so its factor is at most 2^63, and so is a column's, since
 //! epsilon is a normal number. A row or column whose gradients were always zero then has a large factor times zero, not
 //! infinity times zero; and the scaled gradient of one that was not is at most sqrt(rows / share) once its column has divided

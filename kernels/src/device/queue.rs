@@ -1,4 +1,6 @@
 //! The one ordered queue through which a device is used.
+//!
+//! QU-1 (the thread outlives its queue): it ends only when no sender is left.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

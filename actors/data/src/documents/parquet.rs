@@ -1,4 +1,6 @@
 //! Tables.
+//!
+//! PQ-1 (the column's type was checked): a table whose column holds no strings is not opened.
 
 use std::fs::File;
 use std::path::Path;

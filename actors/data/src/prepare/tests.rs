@@ -145,6 +145,7 @@ fn validation_may_have_sources_of_its_own() {
     assert_eq!(manifest.sources.last().expect("a source").part, "validation");
 }
 
+/// PR-1 (the same bytes) and PR-2 (whole or not there).
 #[test]
 fn neither_threads_nor_interruptions_show() {
     let dir = tempfile::tempdir().expect("temp dir");
@@ -248,6 +249,7 @@ fn units_of_a_source_that_was_changed_are_not_kept() {
     assert_eq!(files(&changed.out), files(&dir.path().join("undisturbed")));
 }
 
+/// PR-3 (nothing of others).
 #[test]
 fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("temp dir");

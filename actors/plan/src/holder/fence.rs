@@ -76,6 +76,7 @@ impl Holder {
         out.push(HolderCommand::Tell(FromNode::Inventory(inventory)));
     }
 
+    /// HD-2 (prepared stays): asked for when a step is settled, not when a generation ends.
     pub(super) fn drop_gradients(&mut self, out: &mut Vec<HolderCommand>) {
         let mut slots = Vec::new();
         for (id, slot) in self.slots.iter_mut() {

@@ -284,6 +284,7 @@ impl Holder {
         });
     }
 
+    /// HD-1 (one step at a time).
     fn begin_updates(&mut self, out: &mut Vec<HolderCommand>) {
         let Phase::Running(_, run) = &self.phase else { return };
         loop {

@@ -51,6 +51,7 @@ fn all(n: usize, stages: usize) -> Vec<Vec<Range<usize>>> {
 }
 
 proptest! {
+    /// PT-1 (order), PT-2 (optimum) and PT-3 (ties).
     #[test]
     fn equals_brute_force(
         costs in prop::collection::vec(0u64..12, 1..=10),

@@ -1,4 +1,6 @@
 //! The cluster and its clock.
+//!
+//! SI-1 (the preset is there): histories begin with jobs that come with the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

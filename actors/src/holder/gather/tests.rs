@@ -91,6 +91,7 @@ async fn whole(thread: &DeviceThread, partials: Vec<Partial>) -> (Gathered, Opti
     unreachable!("the last partial completes the gradient")
 }
 
+/// GA-2 (written order).
 #[tokio::test]
 async fn any_split_and_any_order_give_the_bits_of_the_tree() {
     let thread = thread();

@@ -100,6 +100,7 @@ fn bits(snapshot: &Snapshot) -> Vec<u32> {
     values.map(|x| x.to_bits()).collect()
 }
 
+/// UP-1 (each stroke once).
 #[test]
 fn a_panic_between_strokes_resumes_to_the_same_bits() {
     for optimizer in [adamw(), adafactor()] {
@@ -145,6 +146,7 @@ fn a_panic_inside_a_stroke_is_told() {
     assert!(matches!(again, Err(UpdateError::Torn { at: 0 })), "{again:?}");
 }
 
+/// SL-2 (shared to read).
 #[test]
 fn what_is_being_sent_does_not_change() {
     let bench = Bench::new(adamw());

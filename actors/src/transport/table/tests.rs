@@ -19,7 +19,7 @@ fn dial<L>(table: &mut Table<L>, peer: PeerId) -> u64 {
     }
 }
 
-/// Both ends dial at once; every order of the four arrivals ends with the lower peer's connection at both.
+/// TT-2 (crossing dials): both ends dial at once; every order of the four arrivals ends with the lower peer's connection at both.
 #[test]
 fn crossing_dials_leave_one_connection() {
     let now = Instant::now();
@@ -44,6 +44,7 @@ fn crossing_dials_leave_one_connection() {
     }
 }
 
+/// TT-1 (one connection a peer).
 #[test]
 fn a_newer_connection_waits_until_the_end_of_the_older_is_told() {
     let now = Instant::now();

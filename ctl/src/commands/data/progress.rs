@@ -1,4 +1,6 @@
 //! How far `data prepare` is: a bar on a terminal, elsewhere a line on standard error now and then.
+//!
+//! UI-2 (nothing panics while it counts): whoever holds the lock adds numbers and makes a line of them.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;

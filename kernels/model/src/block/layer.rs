@@ -3,6 +3,8 @@
 //! ```text
 //! x ─ norm ─ qkv (─ rope) ─ attention ─ proj ─ dropout ─(+ x)─ middle ─ norm ─ hidden ─ activation ─ proj ─ dropout ─(+ middle)─ y
 //! ```
+//!
+//! LA-2 (hidden values are the layer's alone): they are kept by it, or made again, and given to nobody.
 
 use std::sync::Arc;
 

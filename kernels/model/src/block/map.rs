@@ -1,4 +1,8 @@
 //! A linear map, with a bias or without.
+//!
+//! * LA-1 (maps of one product are neighbours): a family's table lists maps of one product one behind the other, their
+//!   parts too.
+//! * LA-3 (a weight has dimensions): a map's weight is a matrix.
 
 use std::ops::Range;
 

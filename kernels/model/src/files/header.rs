@@ -164,6 +164,7 @@ mod tests {
         }
     }
 
+    /// FI-1 (untrusted).
     #[test]
     fn no_length_is_believed_that_the_file_does_not_have() {
         let mut file = tempfile::tempfile().expect("temp file");

@@ -4,7 +4,10 @@
 //! * [`Files`] reads any interval of our space out of Hugging Face's safetensors or an llm.c checkpoint.
 //! * [`write`] puts their tensors together from whoever has ours.
 //!
-//! FI-1 (untrusted): every length that a file gives is held against the file before anything is allocated or read.
+//! * FI-1 (untrusted): every length that a file gives is held against the file before anything is allocated or read.
+//! * FI-2 (one element of output each): whoever reads an interval gives room for it and no more.
+//! * FI-4 (read once): all pieces together read a file about once: nobody reads more than what it needs and little beside
+//!   it.
 
 pub(crate) mod dtype;
 mod error;

@@ -107,7 +107,7 @@ fn any_interval_is_read_from_every_form() {
     model.assert_same(&model.open(&model.hf(Dtype::Bf16, 20_000)).expect("good"), 3, bf16);
 }
 
-/// FF-3: nobody reads more than what it needs and little beside it.
+/// FI-4 (read once).
 #[test]
 fn pieces_together_read_the_file_about_once() {
     let model = Model::of(job(2, 4, 128, 32, 256, 0.0));

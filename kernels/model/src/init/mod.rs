@@ -2,6 +2,10 @@
 //!
 //! Element `i` of block `b` is element `i` of the stream `[b, domain]` of [`normals`]. So a piece is initialised by whoever
 //! holds it, and nobody ever holds the whole model.
+//!
+//! * DW-1 (one element of output each): whoever draws an interval gives room for it and no more.
+//! * DW-2 (inside the block): intervals are of the block that they are drawn for.
+//! * DW-3 (facts about files come before a job begins): a job gets its engine when its files were read.
 
 use shoal_config::spec::{JobSpec, ModelSpec};
 use shoal_kernels::normals;

@@ -1,5 +1,7 @@
 //! llm.c's checkpoints: 256 little-endian i32 of header (20240326, version, context, vocabulary, layers, heads, width,
 //! padded vocabulary), then each kind of tensor stacked over layers, `[out, in]`. Version 3 has f32, version 5 bf16.
+//!
+//! LC-1 (their list names every tensor of the map): the map of GPT-2 has the same tensors.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,9 @@
 //! One token after another: what a whole model says comes next.
+//!
+//! * DE-1 (the cache has room): nobody reads on by more tokens than were asked room for.
+//! * DE-2 (the whole model): only a stage of all blocks goes on with a text.
+//! * DE-3 (a sequence is no longer than the context): positions have a table, or were trained, up to there.
+//! * DE-4 (there is a token): nobody reads on by none.
 
 use std::sync::Arc;
 

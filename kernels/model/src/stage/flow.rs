@@ -29,7 +29,7 @@ impl Flow {
         match input {
             Input::Tokens(tokens) => checked(tokens, scope).map(Self::Tokens),
             Input::Activation(x) => {
-                assert_eq!(x.len(), scope.rows() * scope.sizes.width, "SM-7 (an activation has a row for every token)");
+                assert_eq!(x.len(), scope.rows() * scope.sizes.width, "SM-7 (a row a token): an activation");
                 Ok(Self::Rows(x))
             }
         }
@@ -38,7 +38,7 @@ impl Flow {
 
 /// Tokens of a micro-batch that the vocabulary has.
 pub(super) fn checked(tokens: &[u32], scope: &Scope<'_>) -> Result<Vec<u32>, ModelError> {
-    assert_eq!(tokens.len(), scope.rows(), "SM-7 (a token for every row)");
+    assert_eq!(tokens.len(), scope.rows(), "SM-7 (a row a token): tokens");
     let vocab = scope.sizes.vocab;
     match tokens.iter().find(|&&t| t as usize >= vocab) {
         Some(&token) => Err(ModelError::Token { token, vocab: vocab as u32 }),

@@ -130,7 +130,8 @@ fn a_llama_drops_attention_weights_in_training_alone() {
     assert_ne!(one, two);
 }
 
-/// What could be sent has no more bits than the wire takes, and the sum of all lanes has all of its own.
+/// SM-12 and LS-3 (rounded as sent): what could be sent has no more bits than the wire takes, and the sum of all lanes has all
+/// of its own.
 #[test]
 fn what_is_sent_is_rounded_and_the_root_is_not() {
     let mut job = ragged(0.0);
@@ -210,6 +211,7 @@ fn calls_are_counted_by_block() {
     assert_eq!(pipeline.calls(), expected);
 }
 
+/// LS-2 (fixed tree).
 #[test]
 fn at_most_one_sum_a_level_is_alive() {
     let job = ragged(0.0);
@@ -339,7 +341,7 @@ fn peak_of_a_layer(model: ModelSpec, precision: Precision) -> (u64, u64) {
     (arena.total().high - of_device, most)
 }
 
-/// Compute weights in halves take half the room, and what a product reads of them as f32 is there for that product alone.
+/// WE-1 (one width at a time): compute weights in halves take half the room, and what a product reads of them as f32 is there for that product alone.
 #[test]
 fn weights_in_halves_take_half_the_room_and_one_product_beside_it() {
     let gpt2 = testing::job(1, 4, 256, 32, 256, 0.0).model;

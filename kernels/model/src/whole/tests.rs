@@ -121,6 +121,7 @@ impl Source for Ones {
 /// What buffers of so small models may be rounded up by.
 const ROUNDED: u64 = 100 << 10;
 
+/// WH-1 (counted first).
 #[test]
 fn what_is_taken_is_what_was_counted() {
     for spec in specs() {

@@ -1,4 +1,7 @@
 //! Text from a whole model, one token after the other.
+//!
+//! * TX-1 (as long as was said): no prompt, and no text behind it, is longer than the writer was made for.
+//! * SW-1 (a processor's memory is the host's): a whole model in one process is computed there.
 
 use shoal_config::JobSpec;
 use shoal_plan::ids::BlockId;
@@ -10,8 +13,6 @@ use crate::sample::Sampling;
 use crate::{KvCache, ModelError};
 
 /// A whole model that reads and goes on.
-///
-/// TX-1 (as long as was said): no prompt, and no text behind it, is longer than the writer was made for.
 pub struct Writer {
     whole: Whole,
     cache: KvCache,

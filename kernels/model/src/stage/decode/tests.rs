@@ -40,6 +40,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|x| x.to_bits()).collect()
 }
 
+/// PA-1 (one sequence).
 #[test]
 fn token_by_token_is_what_full_passes_say() {
     let gpt2 = job(2, 3, 48, CONTEXT as u32, 65, 0.1);
