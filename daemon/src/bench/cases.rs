@@ -1,6 +1,4 @@
 //! The operations of a training step, each with its work and its operands.
-//!
-//! BE-1 (as many buffers as sizes): one is made for each.
 
 mod half;
 mod llama;
