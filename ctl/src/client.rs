@@ -1,6 +1,6 @@
 //! The coordinator's HTTP interface as functions. Every request has a deadline; every error says which exit code it is.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ use crate::failure::Failure;
 use answer::{Answer, IN_DOUBT, busy, gone, may_be_repeated, refused};
 
 mod answer;
+mod download;
+
+pub use download::{Download, Told};
 
 /// Longest wait for an answer that takes no work.
 const QUICK: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -232,9 +235,9 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::nodes`].
-    pub fn download(&self, path: &str, deadline: Duration) -> Result<impl Read + use<>, Failure> {
+    pub fn download(&self, path: &str, deadline: Duration) -> Result<Download, Failure> {
         let answer = self.send::<Nothing>(path, None, deadline)?;
-        Ok(answer.into_body().into_reader())
+        Ok(Download::of(self.clone(), answer))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str, deadline: Duration) -> Result<T, Failure> {

@@ -34,7 +34,7 @@ pub fn load(
         while at < block.len {
             let interval = Interval::new(at, block.len.min(at + STRETCH));
             let mut bytes = vec![0; interval.len() as usize * 4];
-            from.read_exact(&mut bytes).map_err(|error| broke_off(&block.id.to_string(), &error))?;
+            from.read_exact(&mut bytes).map_err(|error| broke_off(&block.id.to_string(), error))?;
             let values: Vec<f32> = bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect();
             take(block.id, interval, &values);
             at = interval.end;

@@ -67,8 +67,13 @@ async fn serve(
         .map_err(|source| DaemonError::System { what: "the address of its own listener", source })?;
     let file = cluster.token();
     let token = Token::keep(&file).map_err(|source| DaemonError::File { path: file, source })?;
-    let router =
-        http::router(http::App { coordinator: actor.clone(), changes: seen, token, exports: http::Exports::default() });
+    let router = http::router(http::App {
+        coordinator: actor.clone(),
+        changes: seen,
+        token,
+        exports: http::Exports::new(cluster.coordinator()),
+        downloads: http::Downloads::default(),
+    });
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     files::put(&cluster.http_address(), &format!("{address}\n"))?;
     tracing::info!(%address, "serving HTTP");

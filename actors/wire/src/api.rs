@@ -239,6 +239,9 @@ pub struct ApiError {
     pub message: String,
 }
 
+/// The header of an answer with the number of a download: what `GET /v1/downloads/{number}` takes if it breaks off.
+pub const DOWNLOAD_HEADER: &str = "shoal-download";
+
 /// One node's part of `report JOB`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeReport {

@@ -8,6 +8,12 @@ use super::*;
 
 /// Answers one connection for each entry: status line and body. Gives back the requests (first line, body).
 fn serve(answers: Vec<(&'static str, String)>) -> (tempfile::TempDir, Client, JoinHandle<Vec<(String, String)>>) {
+    let whole = |(status, body): (&str, String)| (status.to_owned(), body.len(), body);
+    serve_some(answers.into_iter().map(whole).collect())
+}
+
+/// As [`serve`], with the length that each body is said to have.
+fn serve_some(answers: Vec<(String, usize, String)>) -> (tempfile::TempDir, Client, JoinHandle<Vec<(String, String)>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let dir = tempfile::tempdir().expect("temp dir");
     std::fs::write(
@@ -19,7 +25,7 @@ fn serve(answers: Vec<(&'static str, String)>) -> (tempfile::TempDir, Client, Jo
     let server = std::thread::spawn(move || {
         answers
             .into_iter()
-            .map(|(status, body)| {
+            .map(|(status, said, body)| {
                 let (mut stream, _) = listener.accept().expect("a connection");
                 let mut reader = BufReader::new(stream.try_clone().expect("clone"));
                 let mut first = String::new();
@@ -38,12 +44,8 @@ fn serve(answers: Vec<(&'static str, String)>) -> (tempfile::TempDir, Client, Jo
                 }
                 let mut sent = vec![0; length];
                 reader.read_exact(&mut sent).expect("body");
-                write!(
-                    stream,
-                    "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                    body.len()
-                )
-                .expect("answer");
+                write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {said}\r\nconnection: close\r\n\r\n{body}")
+                    .expect("answer");
                 (first.trim().to_owned(), String::from_utf8(sent).expect("text"))
             })
             .collect()
@@ -183,4 +185,22 @@ fn a_busy_coordinator_is_asked_again_until_the_time_is_over() {
     let failure = client.download("jobs/j1/hf/config.json", QUICK * 10).map(|_| ()).expect_err("no time");
     assert_eq!((failure.code(), failure.to_string()), (3, "2 models".to_owned()));
     server.join().expect("served");
+}
+
+/// A body that ends early says nothing of why; the coordinator does, if it knows.
+#[test]
+fn a_download_that_breaks_off_says_why() {
+    let half = || ("200 OK\r\nshoal-download: 7".to_owned(), 100, "half of it".to_owned());
+    let reason = r#"{"error":"unfit","message":"wte.weight is too much; export with --dtype fp32"}"#.to_owned();
+    for (status, body, code, said) in [
+        ("200 OK", reason, 1, "a.bin did not come whole: wte.weight is too much; export with --dtype fp32"),
+        ("404 Not Found", r#"{"error":"no_reason","message":"nothing"}"#.to_owned(), 4, "a.bin broke off: "),
+    ] {
+        let (_dir, client, server) = serve_some(vec![half(), (status.to_owned(), body.len(), body)]);
+        let mut download = client.download("jobs/j1/hf/a.bin", QUICK).expect("it begins");
+        let error = download.read_to_end(&mut Vec::new()).expect_err("it ends early");
+        let failure = crate::export::broke_off("a.bin", error);
+        assert!(failure.code() == code && failure.to_string().contains(said), "{failure}");
+        assert_eq!(server.join().expect("served")[1].0, "GET /v1/downloads/7 HTTP/1.1");
+    }
 }

@@ -1,7 +1,5 @@
 //! `export`: a job's weights as files.
 
-use std::path::Path;
-
 use serde::Serialize;
 use shoal_config::llmc::Version;
 use shoal_config::spec::Dtype;
@@ -61,16 +59,19 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
         }
         Form::LlmC { .. } => Target::prepare(dir, llmc::is_file)?,
     };
-    let written = client.write(job, args.at.map(|at| at.0), args.timeout).inspect_err(|_| target.give_up())?;
+    let written = client.write(job, args.at.map(|at| at.0), args.timeout)?;
     let from = Written { client, job, step: written.step, wait: args.timeout };
     let (recomputed, notes) = match &form {
-        Form::State => (Some(write_state(&from, &table, dir)?), Vec::new()),
+        Form::State => {
+            state::export(&from, &table, &target)?;
+            (Some(state::recompute(dir, &table)?.to_hex()), Vec::new())
+        }
         Form::Hf { query, .. } => {
-            hf::export(&from, query, dir)?;
+            hf::export(&from, query, &target)?;
             (None, hf::notes(dir, &submitted))
         }
         Form::LlmC { dtype } => {
-            llmc::export(&from, *dtype, dir)?;
+            llmc::export(&from, *dtype, &target)?;
             (None, Vec::new())
         }
     };
@@ -149,11 +150,6 @@ fn without_tokenizer(job: &Job, names: &[String]) -> Option<String> {
     })
 }
 
-fn write_state(from: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<String, Failure> {
-    state::export(from, table, dir)?;
-    Ok(state::recompute(dir, table)?.to_hex())
-}
-
 impl Show for Exported {
     fn show(&self) -> String {
         let head = format!("{} at step {} is in {}, in {}", self.job, self.step, self.dir, self.dtype);
@@ -177,6 +173,8 @@ impl Show for Exported {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use shoal_plan::ids::Digest;
     use shoal_plan::job::{DataFacts, TokenizerFacts};
 

@@ -1,44 +1,42 @@
 //! Files that are there as a whole or not at all.
 
 use std::fs::{self, Permissions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
+use super::target::{PART, Target};
 use crate::failure::Failure;
 
-/// Begins the name of a file that is not complete.
-pub(super) const PART: &str = ".part-";
-
-/// A file that gets its name only when it is complete; dropped before, it leaves nothing.
+/// A file that gets its name only when all files of its export are complete; dropped before, it leaves nothing.
 #[derive(Debug)]
-pub struct Aside {
-    path: PathBuf,
+pub struct Aside<'t> {
+    target: &'t Target,
+    name: String,
     file: BufWriter<NamedTempFile>,
 }
 
-impl Aside {
-    /// Begins to write what will be `dir/name`.
+/// A file that is complete and durable, and has yet to get its name.
+#[derive(Debug)]
+pub struct Complete<'t> {
+    target: &'t Target,
+    name: String,
+    file: TempPath,
+}
+
+impl<'t> Aside<'t> {
+    /// Begins to write what will be this file of a directory.
     ///
     /// # Errors
-    /// If the directory or the file cannot be made.
-    pub fn begin(dir: &Path, name: &str) -> Result<Self, Failure> {
-        fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
-        let path = dir.join(name);
+    /// If the file cannot be made.
+    pub fn begin(target: &'t Target, name: &str) -> Result<Self, Failure> {
         let file = tempfile::Builder::new()
             .prefix(PART)
             .permissions(Permissions::from_mode(0o644))
-            .tempfile_in(dir)
-            .map_err(Failure::file("create a file in", dir))?;
-        Ok(Self { path, file: BufWriter::with_capacity(1 << 20, file) })
-    }
-
-    /// Whether this will be its name.
-    #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
-        self.path.file_name().is_some_and(|own| own == name)
+            .tempfile_in(target.dir())
+            .map_err(Failure::file("create a file in", target.dir()))?;
+        Ok(Self { target, name: name.to_owned(), file: BufWriter::with_capacity(1 << 20, file) })
     }
 
     /// Appends.
@@ -46,20 +44,41 @@ impl Aside {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).map_err(Failure::file("write", &self.path))
+        self.file.write_all(bytes).map_err(Failure::file("write", self.target.dir().join(&self.name)))
     }
 
-    /// Makes it durable and gives it its name, in place of an older file of that name.
+    /// Makes it durable.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(self) -> Result<PathBuf, Failure> {
-        let Self { path, file } = self;
-        let file = file.into_inner().map_err(|error| Failure::file("write", &path)(error.into_error()))?;
-        file.as_file().sync_all().map_err(Failure::file("write", &path))?;
-        file.persist(&path).map_err(|error| Failure::file("write", &path)(error.error))?;
-        Ok(path)
+    pub fn complete(self) -> Result<Complete<'t>, Failure> {
+        let Self { target, name, file } = self;
+        let failed = |error| Failure::file("write", target.dir().join(&name))(error);
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.as_file().sync_all().map_err(failed)?;
+        Ok(Complete { target, name, file: file.into_temp_path() })
     }
+}
+
+/// Gives all files of an export their names, in place of older ones. Readers look for the files `first` before any other: those go
+/// before the others come, and come when the others are there, so that nobody finds files of two exports and takes them for one.
+///
+/// # Errors
+/// If one cannot be given its name.
+pub fn publish(files: Vec<Complete<'_>>, first: &[&str]) -> Result<(), Failure> {
+    let (heads, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| first.contains(&file.name.as_str()));
+    if let Some(any) = heads.first().or(others.first()) {
+        for path in first.iter().map(|name| any.target.dir().join(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::file("remove", path)(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+    others.into_iter().chain(heads).try_for_each(|Complete { target, name, file }| {
+        let path = target.dir().join(name);
+        file.persist(&path).map_err(|error| Failure::file("write", path)(error.error))
+    })
 }
 
 #[cfg(test)]
@@ -67,14 +86,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_there_when_it_is_complete() {
-        let dir = tempfile::tempdir().expect("temp dir");
-        let target = dir.path().join("new/deep");
-        let mut file = Aside::begin(&target, "a.txt").expect("begin");
-        file.write(b"all of it").expect("write");
-        assert!(!target.join("a.txt").exists());
-        assert_eq!(fs::read(file.finish().expect("finish")).expect("read"), b"all of it");
-        drop(Aside::begin(&target, "b.txt").expect("begin"));
-        assert_eq!(fs::read_dir(&target).expect("list").count(), 1, "nothing is left aside");
+    fn files_are_there_when_all_are_complete() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = temp.path().join("new/deep");
+        let target = Target::prepare(&dir, |_| false).expect("a directory");
+        let write = |name, bytes: &[u8]| {
+            let mut file = Aside::begin(&target, name).expect("begin");
+            file.write(bytes).expect("write");
+            file.complete().expect("complete")
+        };
+        let files = vec![write("head", b"first"), write("a.txt", b"all of it")];
+        assert!(!dir.join("a.txt").exists() && !dir.join("head").exists());
+        publish(files, &["head"]).expect("named");
+        assert_eq!(fs::read(dir.join("a.txt")).expect("read"), b"all of it");
+        assert_eq!(fs::read(dir.join("head")).expect("read"), b"first");
+        drop((Aside::begin(&target, "b.txt").expect("begin"), write("c.txt", b"")));
+        drop(target);
+        assert_eq!(fs::read_dir(&dir).expect("list").count(), 2, "nothing is left aside");
+    }
+
+    /// An export that ends between two names leaves nothing that readers take for a whole one.
+    #[test]
+    fn without_all_the_others_there_is_no_head() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let target = Target::prepare(temp.path(), |_| false).expect("a directory");
+        fs::write(temp.path().join("head"), "of an older one").expect("written");
+        let other = Aside::begin(&target, "other").expect("begin").complete().expect("complete");
+        let head = Aside::begin(&target, "head").expect("begin").complete().expect("complete");
+        fs::create_dir(temp.path().join("other")).expect("in its way");
+        publish(vec![head, other], &["head"]).expect_err("no name for it");
+        assert!(!temp.path().join("head").exists());
     }
 }

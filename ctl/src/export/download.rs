@@ -1,11 +1,11 @@
 //! A file of the coordinator's, as it arrives.
 
 use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 
-use super::aside::Aside;
-use crate::client::Client;
+use super::aside::{Aside, Complete};
+use super::target::Target;
+use crate::client::{Client, Download, Told};
 use crate::failure::Failure;
 
 /// A job at a written step.
@@ -26,26 +26,34 @@ impl Written<'_> {
     ///
     /// # Errors
     /// The coordinator does not have it, or does not answer.
-    pub fn open(&self, path: &str) -> Result<impl Read + use<>, Failure> {
+    pub fn open(&self, path: &str) -> Result<Download, Failure> {
         self.client.download(&format!("jobs/{}/{path}", self.job), self.wait)
     }
 }
 
-/// Downloads what is under `path` to be the file `name` of a directory, once it is finished.
-pub(super) fn aside(written: &Written<'_>, path: &str, dir: &Path, name: &str) -> Result<Aside, Failure> {
+/// Downloads what is under `path` to be the file `name` of a directory.
+pub(super) fn aside<'t>(
+    written: &Written<'_>,
+    path: &str,
+    target: &'t Target,
+    name: &str,
+) -> Result<Complete<'t>, Failure> {
     let mut from = written.open(path)?;
-    let mut file = Aside::begin(dir, name)?;
+    let mut file = Aside::begin(target, name)?;
     let mut buffer = vec![0; 1 << 18];
     loop {
-        let read = from.read(&mut buffer).map_err(|error| broke_off(name, &error))?;
+        let read = from.read(&mut buffer).map_err(|error| broke_off(name, error))?;
         if read == 0 {
-            return Ok(file);
+            return file.complete();
         }
         file.write(&buffer[..read])?;
     }
 }
 
 /// The failure of a download in the middle.
-pub fn broke_off(what: &str, error: &std::io::Error) -> Failure {
-    Failure::Unreachable(format!("the download of {what} broke off: {error}; ask again"))
+pub fn broke_off(what: &str, error: std::io::Error) -> Failure {
+    match error.downcast::<Told>() {
+        Ok(Told(reason)) => Failure::No(format!("{what} did not come whole: {reason}")),
+        Err(error) => Failure::Unreachable(format!("the download of {what} broke off: {error}; ask again")),
+    }
 }

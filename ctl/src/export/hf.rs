@@ -1,14 +1,13 @@
 //! The form that `transformers` loads.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use shoal_config::hf::special_tokens;
 use shoal_config::spec::{Dtype, ModelSpec};
 use shoal_plan::job::Job;
 
-use super::aside::Aside;
+use super::Target;
+use super::aside::publish;
 use super::download::{Written, aside};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -33,27 +32,16 @@ pub fn file_names(client: &Client, job: &str, query: &str) -> Result<Vec<String>
 ///
 /// # Errors
 /// If the coordinator has no such step, or a file cannot be written.
-pub fn export(written: &Written<'_>, query: &str, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut begun = Vec::new();
+pub fn export(written: &Written<'_>, query: &str, target: &Target) -> Result<(), Failure> {
+    let mut files = Vec::new();
     for name in file_names(written.client, written.job, query)? {
         // A name is joined to the directory.
         if Path::new(&name).file_name().is_none_or(|only| only != name.as_str()) {
             return Err(Failure::No(format!("the coordinator names a file {name:?}, which is none of a directory")));
         }
-        begun.push(aside(written, &format!("hf/{name}?step={}&{query}", written.step), dir, &name)?);
+        files.push(aside(written, &format!("hf/{name}?step={}&{query}", written.step), target, &name)?);
     }
-    // Readers begin with the configuration: while files are named one by one, there is none, and they find no mixture of steps.
-    for first in FIRST {
-        match fs::remove_file(dir.join(first)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Failure::file("remove", dir.join(first))(error));
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    let (first, others): (Vec<Aside>, Vec<Aside>) =
-        begun.into_iter().partition(|file| FIRST.iter().any(|name| file.is_called(name)));
-    others.into_iter().chain(first).map(Aside::finish).collect()
+    publish(files, &FIRST)
 }
 
 /// What an operator has to know of tokens in an export that is written.
@@ -99,6 +87,8 @@ pub fn check_family(dir: &Path, model: &ModelSpec) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use shoal_config::hf::SpecialTokens;
     use shoal_plan::ids::Digest;
     use shoal_plan::job::DataFacts;

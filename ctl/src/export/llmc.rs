@@ -1,9 +1,9 @@
 //! An llm.c checkpoint, named as llm.c names it.
 
-use std::path::{Path, PathBuf};
-
 use shoal_config::spec::Dtype;
 
+use super::Target;
+use super::aside::publish;
 use super::download::{Written, aside};
 use crate::failure::Failure;
 
@@ -24,9 +24,10 @@ pub fn is_file(name: &str) -> bool {
 ///
 /// # Errors
 /// If the coordinator has no such step, the model is not a GPT-2, or the file cannot be written.
-pub fn export(written: &Written<'_>, dtype: Dtype, dir: &Path) -> Result<PathBuf, Failure> {
+pub fn export(written: &Written<'_>, dtype: Dtype, target: &Target) -> Result<(), Failure> {
     let (step, dtype) = (written.step, dtype.word());
-    aside(written, &format!("llmc/model.bin?step={step}&dtype={dtype}"), dir, &file_name(step))?.finish()
+    let path = format!("llmc/model.bin?step={step}&dtype={dtype}");
+    publish(vec![aside(written, &path, target, &file_name(step))?], &[])
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::path::Path;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::Digest;
 
+use super::Target;
+use super::aside::publish;
 use super::download::Written;
 use super::tensors;
 use crate::failure::Failure;
@@ -21,14 +23,17 @@ pub fn file_names(table: &ModelTable) -> BTreeSet<String> {
 ///
 /// # Errors
 /// If the coordinator has no such step, a download breaks off, or a file cannot be written.
-pub fn export(written: &Written<'_>, table: &ModelTable, dir: &Path) -> Result<(), Failure> {
+pub fn export(written: &Written<'_>, table: &ModelTable, target: &Target) -> Result<(), Failure> {
+    let mut files = Vec::new();
     for &kind in table.kinds() {
         for block in table.blocks.iter().map(|block| table.space(kind, block.id)) {
             let path = format!("state/{}/{}/{}", written.step, block.id.0, kind);
-            tensors::write(dir, block, kind, written.open(&path)?)?;
+            files.push(tensors::write(target, block, kind, written.open(&path)?)?);
         }
     }
-    Ok(())
+    // Without one of them there is no state.
+    let head = table.kinds().first().zip(table.blocks.first()).map(|(kind, block)| tensors::file_name(block, *kind));
+    publish(files, &head.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The digest of the files in `dir`, as docs/semantics.md defines it.

@@ -1,30 +1,47 @@
 //! The directory that an export goes into, looked at before the cluster is asked to write anything.
+//!
+//! CT-7 (alone): whoever has a file with a [`PART`] name in a directory has the lock of the directory. So such files that are there
+//! when the lock is taken are of exports that were killed, and nobody's.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::aside::PART;
 use crate::failure::Failure;
 
-/// A directory that can take an export.
+/// Begins the name of a file that is not complete.
+pub(super) const PART: &str = ".part-";
+/// The file whose lock is the directory's; it has the id of the process. The system lets go of a lock when a process ends, however it
+/// does.
+const LOCK: &str = ".part-lock";
+
+/// A directory that takes an export, and no other one meanwhile.
 #[derive(Debug)]
 pub struct Target {
-    /// The directory, if it was made for this.
-    made: Option<PathBuf>,
+    dir: PathBuf,
+    /// Held; never read.
+    _lock: File,
+    /// Whether the directory is here because of this export.
+    made: bool,
 }
 
 impl Target {
     /// Makes the directory unless it is there, and sees that files can be made in it. What lies there may only be an earlier
-    /// export of the same form, whose files `is_ours` knows by name: readers take every file they find.
+    /// export of the same form, whose files `is_ours` knows by name: readers take every file they find. What killed exports
+    /// left there unfinished is removed.
     ///
     /// # Errors
-    /// If it cannot be made or written into, or holds anything else.
+    /// If it cannot be made or written into, holds anything else, or another export goes into it.
     pub fn prepare(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Self, Failure> {
-        let made = (!dir.exists()).then(|| dir.to_owned());
-        fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
+        let made = !dir.exists();
+        let target = Self { _lock: lock(dir)?, dir: dir.to_owned(), made };
+        let mut leftovers = Vec::new();
         for entry in fs::read_dir(dir).map_err(Failure::file("read", dir))? {
             let name = entry.map_err(Failure::file("read", dir))?.file_name().to_string_lossy().into_owned();
-            if !is_ours(&name) && !name.starts_with(PART) {
+            if name.starts_with(PART) {
+                leftovers.extend((name != LOCK).then(|| dir.join(name)));
+            } else if !is_ours(&name) {
                 return Err(Failure::Usage(format!(
                     "{} holds {name}, which is no file of this export: readers would take it for one; name a new or empty \
                      directory, or one with an earlier export of the same form, model and sizes of shards",
@@ -32,39 +49,152 @@ impl Target {
                 )));
             }
         }
-        tempfile::tempfile_in(dir).map_err(Failure::file("create a file in", dir))?;
-        Ok(Self { made })
+        for path in leftovers {
+            fs::remove_file(&path).map_err(Failure::file("remove", path))?;
+        }
+        Ok(target)
     }
 
-    /// Nothing will be exported: a directory that was made for it goes again.
-    pub fn give_up(&self) {
-        if let Some(dir) = &self.made {
-            // It may have been filled by somebody else, and is theirs then.
-            let _ = fs::remove_dir(dir);
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // Locked until it has no name: whoever has opened it by that name sees that it has none. A file that stays is no harm.
+        let _ = fs::remove_file(self.dir.join(LOCK));
+        if self.made {
+            // It stays if there is anything in it.
+            let _ = fs::remove_dir(&self.dir);
         }
     }
+}
+
+/// Takes the lock of a directory, which is made if it is not there.
+fn lock(dir: &Path) -> Result<File, Failure> {
+    let path = dir.join(LOCK);
+    loop {
+        fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
+        let mut file = match File::options().read(true).write(true).create(true).truncate(false).open(&path) {
+            Ok(file) => file,
+            // Whoever made the directory has just given it up.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(Failure::file("create", path)(error)),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(taken(dir, file)),
+            Err(TryLockError::Error(error)) => return Err(Failure::file("lock", path)(error)),
+        }
+        // Otherwise whoever had it has just removed it.
+        if file.metadata().map_err(Failure::file("look at", &path))?.nlink() > 0 {
+            let id = format!("{}\n", std::process::id());
+            let write = file.set_len(0).and_then(|()| file.write_all(id.as_bytes()));
+            return write.map(|()| file).map_err(Failure::file("write", path));
+        }
+    }
+}
+
+fn taken(dir: &Path, mut lock: File) -> Failure {
+    let mut id = String::new();
+    // Who it is helps, and no more.
+    let _ = lock.read_to_string(&mut id);
+    let who = Some(id.trim()).filter(|id| !id.is_empty()).map(|id| format!(" (process {id})")).unwrap_or_default();
+    Failure::No(format!(
+        "this export was to go into {}, and another one is being written there just now{who}; wait until it is done, or name \
+         another directory",
+        dir.display()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn is_ours(name: &str) -> bool {
+        ["a.json", "b.json"].contains(&name)
+    }
+
     #[test]
     fn only_a_directory_of_its_own_is_taken() {
         let temp = tempfile::tempdir().expect("temp dir");
-        let names = |name: &str| ["a.json", "b.json"].contains(&name);
         let dir = temp.path().join("new/deep");
-        Target::prepare(&dir, names).expect("made").give_up();
+        drop(Target::prepare(&dir, is_ours).expect("made"));
         assert!(!dir.exists(), "nothing is left of what was not exported");
-        Target::prepare(&dir, names).expect("made");
+        let target = Target::prepare(&dir, is_ours).expect("made");
         fs::write(dir.join("a.json"), "{}").expect("written");
-        fs::write(dir.join(format!("{PART}killed")), "{}").expect("written");
-        Target::prepare(&dir, names).expect("an earlier export").give_up();
-        assert!(dir.join("a.json").exists());
+        drop(target);
+        assert_eq!(names(&dir), ["a.json"]);
+        drop(Target::prepare(&dir, is_ours).expect("an earlier export"));
         fs::write(dir.join("block000.weight.safetensors"), "").expect("written");
-        let error = Target::prepare(&dir, names).expect_err("another form");
+        let error = Target::prepare(&dir, is_ours).expect_err("another form");
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("holds block000.weight.safetensors"), "{error}");
-        assert_eq!(Target::prepare(Path::new("/proc/foo"), names).expect_err("no such place").code(), 1);
+        assert_eq!(names(&dir), ["a.json", "block000.weight.safetensors"]);
+        assert_eq!(Target::prepare(Path::new("/proc/foo"), is_ours).expect_err("no such place").code(), 1);
+    }
+
+    /// CT-7 (alone).
+    #[test]
+    fn what_killed_exports_left_is_removed_and_their_lock_holds_nobody_back() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = temp.path();
+        for name in ["a.json", ".part-x", ".part-y", LOCK] {
+            fs::write(dir.join(name), "4711\n").expect("written");
+        }
+        let target = Target::prepare(dir, is_ours).expect("nobody has the lock");
+        assert_eq!(names(dir), [LOCK, "a.json"]);
+        drop(target);
+        assert_eq!(names(dir), ["a.json"]);
+    }
+
+    #[test]
+    fn a_second_export_is_told_of_the_first_and_takes_nothing_from_it() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = temp.path().join("to");
+        let first = Target::prepare(&dir, is_ours).expect("free");
+        fs::write(dir.join(".part-first"), "half").expect("written");
+        let error = Target::prepare(&dir, is_ours).expect_err("taken");
+        let said = error.to_string();
+        assert!(
+            error.code() == 1 && said.contains("was to go into") && said.contains("name another directory"),
+            "{said}"
+        );
+        assert!(said.contains(&format!("(process {})", std::process::id())), "{said}");
+        assert_eq!(names(&dir), [".part-first", LOCK]);
+        drop(first);
+        Target::prepare(&dir, is_ours).expect("free again");
+    }
+
+    /// Whoever waits between opening and locking may get the lock of a file that is gone, and must not think it has anything.
+    #[test]
+    fn of_many_at_once_one_has_it() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = temp.path().join("to");
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut had = 0;
+                    while had < 50 {
+                        let Ok(target) = Target::prepare(&dir, is_ours) else { continue };
+                        had += 1;
+                        assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "alone");
+                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        drop(target);
+                    }
+                });
+            }
+        });
     }
 }

@@ -11,7 +11,8 @@ use shoal_plan::blocks::BlockTable;
 use shoal_plan::digest::SEGMENT;
 use shoal_plan::space::Kind;
 
-use super::aside::Aside;
+use super::Target;
+use super::aside::{Aside, Complete};
 use super::download::broke_off;
 use crate::failure::Failure;
 
@@ -24,13 +25,18 @@ pub fn file_name(block: &BlockTable, kind: Kind) -> String {
     format!("block{:03}.{}.safetensors", block.id.0, kind)
 }
 
-/// Copies a block's space from `space` (little-endian f32, gaps included) into its file, without the gaps.
+/// Copies a block's space from `space` (little-endian f32, gaps included) into what will be its file, without the gaps.
 ///
 /// # Errors
 /// If `space` ends early or late, or the file cannot be written.
-pub fn write(dir: &Path, block: &BlockTable, kind: Kind, mut space: impl Read) -> Result<(), Failure> {
+pub fn write<'t>(
+    target: &'t Target,
+    block: &BlockTable,
+    kind: Kind,
+    mut space: impl Read,
+) -> Result<Complete<'t>, Failure> {
     let name = file_name(block, kind);
-    let mut file = Aside::begin(dir, &name)?;
+    let mut file = Aside::begin(target, &name)?;
     file.write(&header(block, kind))?;
     let mut buffer = vec![0; (SEGMENT * F32) as usize];
     let mut at = 0;
@@ -40,11 +46,10 @@ pub fn write(dir: &Path, block: &BlockTable, kind: Kind, mut space: impl Read) -
         at = param.interval.end;
     }
     copy(&mut space, (block.len - at) * F32, &mut buffer, &name, |_| Ok(()))?;
-    if space.read(&mut buffer).map_err(|error| broke_off(&name, &error))? != 0 {
+    if space.read(&mut buffer).map_err(|error| broke_off(&name, error))? != 0 {
         return Err(Failure::No(format!("{name}: more than the {} elements of the block arrived", block.len)));
     }
-    file.finish()?;
-    Ok(())
+    file.complete()
 }
 
 /// Reads a file back and gives each parameter's bytes, a segment at a time, to `visit`.
@@ -99,7 +104,7 @@ fn copy(
     let mut left = bytes;
     while left > 0 {
         let part = &mut buffer[..left.min(SEGMENT * F32) as usize];
-        from.read_exact(part).map_err(|error| broke_off(name, &error))?;
+        from.read_exact(part).map_err(|error| broke_off(name, error))?;
         to(part)?;
         left -= part.len() as u64;
     }

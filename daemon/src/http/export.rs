@@ -2,6 +2,7 @@
 //! holds it back.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use serde::Deserialize;
 use shoal_config::spec::Dtype;
+use shoal_model::files::{Target, WriteError};
 use shoal_plan::ids::BlockId;
 use shoal_plan::job::Job;
 use shoal_plan::space::{Interval, Kind};
@@ -19,32 +21,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::App;
 use super::call;
+use super::downloads::Download;
 use super::fault::Fault;
 use super::reader::StateReader;
-use super::state::download;
 
 /// Bytes of one chunk of the file.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Models that are written out at once: each holds a band of a tensor, and pieces on their way.
+/// Models that are written out at once: each holds a stroke of a tensor, and pieces on their way.
 const EXPORTS: usize = 2;
 /// A client that takes nothing for so long is given up, so that it keeps nobody else from an export.
 const STALL: Duration = Duration::from_secs(60);
 
-/// How many models are being written out.
+/// How many models are being written out, and where there is room for what memory does not take.
 #[derive(Clone, Debug)]
-pub struct Exports(Arc<Semaphore>);
-
-impl Default for Exports {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(EXPORTS)))
-    }
+pub struct Exports {
+    room: Arc<Semaphore>,
+    aside: PathBuf,
 }
 
 impl Exports {
+    /// Puts together in a directory what is too large for memory.
+    pub fn new(aside: impl Into<PathBuf>) -> Self {
+        Self { room: Arc::new(Semaphore::new(EXPORTS)), aside: aside.into() }
+    }
+
     /// One more, as long as the permit lives.
     fn begin(&self) -> Result<OwnedSemaphorePermit, Fault> {
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| Fault::Busy { most: EXPORTS })
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_| Fault::Busy { most: EXPORTS })
     }
 }
 
@@ -58,7 +62,7 @@ pub(super) struct Form {
 }
 
 /// Reads elements of a block's weights.
-pub(super) type Weights<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>;
+pub(super) type Weights<'r> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> Result<(), Fault>;
 
 impl Form {
     /// How elements are to be stored, if that is said.
@@ -84,6 +88,8 @@ impl Form {
 /// The written weights of a job, and the right to write them out.
 pub(super) struct Source {
     pub(super) reader: StateReader,
+    aside: PathBuf,
+    download: Download,
     permit: OwnedSemaphorePermit,
 }
 
@@ -95,39 +101,47 @@ pub(super) async fn weights(app: &App, id: &str, step: Option<u64>) -> Result<So
         let (block, whole) = reader.block(Kind::Weight, number)?;
         reader.complete(block, Kind::Weight, whole)?;
     }
-    Ok(Source { reader, permit })
+    Ok(Source { reader, aside: app.exports.aside.clone(), download: app.downloads.begin(), permit })
 }
 
 /// A file of `bytes` that `write` makes from the weights.
 pub(super) fn stream(
-    Source { reader, permit }: Source,
+    Source { reader, aside, download, permit }: Source,
     bytes: u64,
-    write: impl FnOnce(&StateReader, Weights<'_>, &mut dyn Write) -> io::Result<()> + Send + 'static,
+    write: impl FnOnce(&StateReader, Weights<'_>, Target<'_>) -> Result<(), WriteError<Fault>> + Send + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(4);
     let runtime = Handle::current();
+    let going = download.clone();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let mut out = ChunkWriter { chunk: Vec::with_capacity(CHUNK_BYTES), sender, runtime: runtime.clone() };
         let mut read = |block, interval, out: &mut [f32]| fill(&runtime, &reader, block, interval, out);
-        let outcome = write(&reader, &mut read, &mut out).and_then(|()| out.flush());
-        if let Err(error) = outcome {
-            tracing::warn!(error = &error as &dyn std::error::Error, "export broke off");
+        let written = write(&reader, &mut read, Target { out: &mut out, aside: &aside });
+        if let Err(error) = written.and_then(|()| out.flush().map_err(WriteError::Out)) {
+            let fault = Fault::from(error);
+            going.broke_off(&fault);
             // The client may be the reason, then nobody hears it.
-            let _ = out.sender.try_send(Err(error));
+            let _ = out.sender.try_send(Err(fault));
         }
     });
     let chunks = futures_util::stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|chunk| (chunk, receiver))
     });
-    download(Body::from_stream(chunks), bytes)
+    download.answer(Body::from_stream(chunks), bytes)
 }
 
-fn fill(runtime: &Handle, reader: &StateReader, block: BlockId, interval: Interval, out: &mut [f32]) -> io::Result<()> {
+fn fill(
+    runtime: &Handle,
+    reader: &StateReader,
+    block: BlockId,
+    interval: Interval,
+    out: &mut [f32],
+) -> Result<(), Fault> {
     let mut rest = Some(interval);
     let mut at = 0;
     while let Some(part) = rest {
-        let bytes = runtime.block_on(reader.read(block, Kind::Weight, part)).map_err(io::Error::other)?;
+        let bytes = runtime.block_on(reader.read(block, Kind::Weight, part))?;
         for (value, bytes) in out[at..].iter_mut().zip(bytes.as_chunks::<4>().0) {
             *value = f32::from_le_bytes(*bytes);
         }
@@ -142,7 +156,7 @@ fn fill(runtime: &Handle, reader: &StateReader, block: BlockId, interval: Interv
 /// Writes into a channel, a chunk at a time.
 struct ChunkWriter {
     chunk: Vec<u8>,
-    sender: mpsc::Sender<io::Result<Vec<u8>>>,
+    sender: mpsc::Sender<Result<Vec<u8>, Fault>>,
     runtime: Handle,
 }
 
@@ -178,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_third_export_is_told_when_to_come_again() {
-        let exports = Exports::default();
+        let exports = Exports::new("/nowhere");
         let (one, _two) = (exports.begin().expect("room"), exports.clone().begin().expect("room"));
         let answer = exports.begin().expect_err("no room").into_response();
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);

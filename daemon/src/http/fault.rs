@@ -1,7 +1,7 @@
 //! What goes wrong, as an answer.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use axum::Json;
 use axum::http::header::RETRY_AFTER;
@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use shoal_actors::chain;
 use shoal_actors::coordinator::RequestError;
 use shoal_actors::coordinator::written::CatalogueError;
+use shoal_model::files::{NoRoom, Unfit, WriteError};
 use shoal_plan::digest::DigestError;
 use shoal_plan::ids::JobId;
 use shoal_wire::api::ApiError;
@@ -82,6 +83,23 @@ pub(super) enum Fault {
         /// At once.
         most: usize,
     },
+    /// Weights that the type asked for does not hold.
+    #[error(transparent)]
+    Unfit(Unfit),
+    /// A file that is put together on a disk has no room there.
+    #[error(transparent)]
+    NoRoom(NoRoom),
+    /// Who asked does not take it.
+    #[error("the answer was not taken")]
+    Untaken(#[source] io::Error),
+    /// A download of which no reason is known.
+    #[error(
+        "nothing is known of a download {number} that broke off; the log of the coordinator has what went wrong in it"
+    )]
+    NoReason {
+        /// As asked.
+        number: u64,
+    },
     /// What the HTTP library refuses.
     #[error("the request cannot be understood: {said}")]
     Library {
@@ -140,6 +158,11 @@ impl fmt::Display for Absent {
 }
 
 impl Fault {
+    /// What is said of it.
+    pub(super) fn told(&self) -> ApiError {
+        ApiError { error: self.word().1.to_owned(), message: chain(self) }
+    }
+
     fn word(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Request(RequestError::NoJob(_)) => (StatusCode::NOT_FOUND, "no_job"),
@@ -161,16 +184,29 @@ impl Fault {
             Self::Library { status, .. } => (*status, "malformed"),
             Self::Written { source: CatalogueError::Missing { .. }, .. } => (StatusCode::CONFLICT, "not_written"),
             Self::Digest { .. } | Self::Past { .. } => (StatusCode::CONFLICT, "not_written"),
+            Self::Unfit(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
+            Self::NoRoom(_) => (StatusCode::INSUFFICIENT_STORAGE, "no_room"),
+            Self::Untaken(_) => (StatusCode::REQUEST_TIMEOUT, "untaken"),
+            Self::NoReason { .. } => (StatusCode::NOT_FOUND, "no_reason"),
             Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),
+        }
+    }
+}
+
+impl From<WriteError<Self>> for Fault {
+    fn from(error: WriteError<Self>) -> Self {
+        match error {
+            WriteError::Read(fault) => fault,
+            WriteError::Unfit(unfit) => Self::Unfit(unfit),
+            WriteError::NoRoom(no_room) => Self::NoRoom(no_room),
+            WriteError::Out(error) => Self::Untaken(error),
         }
     }
 }
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let (status, word) = self.word();
-        let message = chain(&self);
-        let body = (status, Json(ApiError { error: word.to_owned(), message }));
+        let body = (self.word().0, Json(self.told()));
         match self {
             Self::Busy { .. } => ([(RETRY_AFTER, "1")], body).into_response(),
             Self::Request(_)
@@ -184,6 +220,10 @@ impl IntoResponse for Fault {
             | Self::TooLarge(_)
             | Self::Library { .. }
             | Self::Past { .. }
+            | Self::Unfit(_)
+            | Self::NoRoom(_)
+            | Self::Untaken(_)
+            | Self::NoReason { .. }
             | Self::NoRoute { .. } => body.into_response(),
         }
     }

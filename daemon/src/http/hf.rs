@@ -86,8 +86,8 @@ pub(super) async fn file(
             };
             let source = weights(&app, &id, form.step).await?;
             let bytes = hf::part_len(source.reader.table(), &job.spec, &part, &dtypes);
-            Ok(stream(source, bytes, move |reader, read, out| {
-                hf::write_part((reader.table(), &job.spec), &part, &dtypes, read, out)
+            Ok(stream(source, bytes, move |reader, read, target| {
+                hf::write_part((reader.table(), &job.spec), &part, &dtypes, read, target)
             }))
         }
     }

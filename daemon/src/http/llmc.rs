@@ -31,8 +31,8 @@ pub(super) async fn model(
     };
     let header = llmc::header(&job.spec, version, padded).ok_or_else(gpt2)?;
     let bytes = header.bytes().expect("LC-2 (a model that was trained fits into a file)");
-    Ok(stream(source, bytes, move |reader, read, out| {
-        llmc::write_model((reader.table(), &reader.job().spec), &header, read, out)
+    Ok(stream(source, bytes, move |reader, read, target| {
+        llmc::write_model((reader.table(), &reader.job().spec), &header, read, target)
     }))
 }
 

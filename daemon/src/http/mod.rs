@@ -1,10 +1,11 @@
 //! The coordinator's HTTP interface: JSON of `shoal_wire::api`, on loopback.
 //!
 //! `guard` decides who is served; `call` asks the coordinator actor with a deadline; `cluster`, `jobs`, `orders`, `state`, `hf` and `llmc` are the routes; `fault`
-//! turns whatever goes wrong into an `ApiError`.
+//! turns whatever goes wrong into an `ApiError`, and `downloads` keeps it for whoever finds a body too short.
 
 mod call;
 mod cluster;
+mod downloads;
 mod export;
 mod fault;
 mod guard;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 
 use crate::token::Token;
 
+pub use downloads::Downloads;
 pub use export::Exports;
 
 /// What every route needs.
@@ -41,6 +43,8 @@ pub struct App {
     pub token: Token,
     /// Models that may be written out at once.
     pub exports: Exports,
+    /// Downloads, and why some broke off.
+    pub downloads: Downloads,
 }
 
 /// All routes.
@@ -70,6 +74,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/hf", get(hf::files))
         .route("/v1/jobs/{id}/hf/{file}", get(hf::file))
         .route("/v1/jobs/{id}/llmc/model.bin", get(llmc::model))
+        .route("/v1/downloads/{number}", get(downloads::reason))
         .fallback(fault::no_route)
         .method_not_allowed_fallback(fault::no_method)
         .layer(middleware::from_fn_with_state(app.clone(), guard::admit))

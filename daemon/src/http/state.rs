@@ -2,8 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use shoal_plan::space::{Interval, Kind};
 
 use super::App;
@@ -21,22 +20,18 @@ pub(super) async fn block(
     let (block, whole) = reader.block(kind, number("block", &block)? as u32)?;
     reader.complete(block, kind, whole)?;
     let bytes = whole.len() * 4;
+    let download = app.downloads.begin();
+    let going = download.clone();
     let chunks = futures_util::stream::try_unfold(Some(whole), move |rest| {
-        let reader = reader.clone();
+        let (reader, download) = (reader.clone(), going.clone());
         async move {
             let Some(rest) = rest else { return Ok::<_, Fault>(None) };
-            let chunk = reader.read(block, kind, rest).await?;
+            let chunk = reader.read(block, kind, rest).await.inspect_err(|fault| download.broke_off(fault))?;
             let next = rest.start + chunk.len() as u64 / 4;
             Ok(Some((chunk, (next < rest.end).then(|| Interval::new(next, rest.end)))))
         }
     });
-    Ok(download(Body::from_stream(chunks), bytes))
-}
-
-/// A body of known length. If it breaks off, the client sees a short body.
-pub(super) fn download(body: Body, bytes: u64) -> Response {
-    let headers = [(CONTENT_LENGTH, bytes.to_string()), (CONTENT_TYPE, "application/octet-stream".to_owned())];
-    (headers, body).into_response()
+    Ok(download.answer(Body::from_stream(chunks), bytes))
 }
 
 fn kind_of(word: &str) -> Result<Kind, Fault> {

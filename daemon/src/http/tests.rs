@@ -1,12 +1,14 @@
 mod fixture;
 mod guard;
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use axum::http::{Method, StatusCode};
-use fixture::{Served, pieces, spec, values};
+use fixture::{Gives, Served, pieces, spec, values};
 use serde_json::Value;
 use shoal_exact::Arithmetic;
+use shoal_model::files::Target;
 use shoal_model::hf;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -150,9 +152,9 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     // The first has everything and cannot read it any more; the others have a part each, and come while one is asking.
     let (some, rest) = all.iter().cloned().partition(|piece| piece.interval.start == 0);
     let come = async {
-        served.writer("some", some, false).await;
-        served.writer("rest", rest, false).await;
-        served.writer("broken", all, true).await;
+        served.writer("some", some, Gives::Values).await;
+        served.writer("rest", rest, Gives::Values).await;
+        served.writer("broken", all, Gives::Nothing).await;
     };
     let whole = Interval::new(0, table.blocks[1].len);
     let expected: Vec<u8> =
@@ -164,9 +166,10 @@ async fn a_written_state_is_served_from_whoever_has_it() {
     let mut file = Vec::new();
     let read = |block, interval, out: &mut [f32]| {
         out.copy_from_slice(&values(block, Kind::Weight, interval));
-        Ok(())
+        Ok::<_, Infallible>(())
     };
-    hf::write_model(&table, &job.spec, read, &mut file).expect("written");
+    let target = Target { out: &mut file, aside: dir.path() };
+    hf::write_model(&table, &job.spec, read, target).expect("written");
     assert!(status.is_success() && body == file, "{status}, {} of {} bytes", body.len(), file.len());
     let config: Value = served.get(&format!("/v1/jobs/{id}/hf/config.json?dtype=bf16")).await;
     assert_eq!((&config["model_type"], &config["dtype"]), (&Value::from("gpt2"), &Value::from("bfloat16")));
@@ -197,5 +200,34 @@ async fn a_written_state_is_served_from_whoever_has_it() {
         (format!("/v1/jobs/{id}/state/3/1/weight"), StatusCode::NOT_FOUND),
     ] {
         assert_eq!(served.send(Method::GET, &path, "").await.0, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_download_that_breaks_off_says_why_to_whoever_asks() {
+    for (gives, word, what) in [
+        (Gives::Grown, "unfit", "is to be written as fp16, which cannot hold its value"),
+        (Gives::Nothing, "not_written", "weight"),
+    ] {
+        let served = Served::up().await;
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let id = submitted(&served, dir.path()).await;
+        let job: Job = served.get(&format!("/v1/jobs/{id}/job")).await;
+        let genesis = Version { step: 0, chain: job.genesis(Arithmetic::Fused) };
+        served.writer("one", pieces(&ModelTable::of_job(&job.spec), genesis), gives).await;
+        let number = served.broken_download(&format!("/v1/jobs/{id}/hf/model.safetensors?step=0&dtype=fp16")).await;
+        let reason: ApiError = served.get(&format!("/v1/downloads/{number}")).await;
+        assert_eq!(reason.error, word, "{}", reason.message);
+        assert!(reason.message.contains(what), "{}", reason.message);
+        if let Gives::Grown = gives {
+            assert!(reason.message.starts_with("wte.weight is") && reason.message.ends_with("--dtype fp32 or bf16"));
+            // As it is, nothing is lost.
+            let whole = served.send(Method::GET, &format!("/v1/jobs/{id}/hf/model.safetensors?step=0"), "").await;
+            assert_eq!(whole.0, StatusCode::OK);
+            continue;
+        }
+        let number = served.broken_download(&format!("/v1/jobs/{id}/state/0/1/weight")).await;
+        assert_eq!(served.get::<ApiError>(&format!("/v1/downloads/{number}")).await.error, word);
+        assert_eq!(served.send(Method::GET, "/v1/downloads/1", "").await.0, StatusCode::NOT_FOUND);
     }
 }

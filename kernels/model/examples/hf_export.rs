@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use shoal_config::spec::Dtype;
 use shoal_kernels::{Arena, Budget, Device, Tier};
+use shoal_model::files::Target;
 use shoal_model::hf;
 use shoal_model::solo::Solo;
 use shoal_plan::blocks::ModelTable;
@@ -53,9 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         |block, interval, out| {
             let values = solo.read(Kind::Weight, block).ok_or_else(|| std::io::Error::other("a processor"))?;
             out.copy_from_slice(&values[interval.range()]);
-            Ok(())
+            Ok::<_, std::io::Error>(())
         },
-        &mut file,
+        Target { out: &mut file, aside: &dir },
     )?;
     Ok(())
 }

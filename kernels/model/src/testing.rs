@@ -1,5 +1,7 @@
 //! What the tests of this crate share.
 
+use std::path::Path;
+
 use shoal_config::JobSpec;
 use shoal_config::spec::{
     AdafactorSpec, AdamSpec, Auto, Gpt2Spec, LlamaSpec, ModelSpec, Momentum, OptimizerSpec, ParallelSpec, RmsPropSpec,
@@ -12,7 +14,13 @@ use shoal_plan::ids::Digest;
 use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::space::Interval;
 
+use crate::files::Target;
 use crate::init;
+
+/// Where a file goes of which no tensor is too large for memory.
+pub(crate) fn in_memory(out: &mut Vec<u8>) -> Target<'_> {
+    Target { out, aside: Path::new("/nowhere") }
+}
 
 /// A small job: layers, heads, width, context, vocabulary, dropout.
 pub(crate) fn job(layers: u32, heads: u32, width: u32, context: u32, vocab: u32, dropout: f32) -> JobSpec {

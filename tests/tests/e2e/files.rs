@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use shoal_kernels::Half;
@@ -12,8 +12,12 @@ use shoal_wire::api::JobState;
 use crate::cluster;
 
 /// A job file whose `[model]` is these lines instead of sizes.
-fn job(cluster: &Cluster, name: &str, model: &str, steps: u64) -> std::path::PathBuf {
-    let path = JobFile { steps, ..JobFile::default() }.write(cluster.path(), name);
+fn job(cluster: &Cluster, name: &str, model: &str, steps: u64) -> PathBuf {
+    of_model(cluster, name, model, &JobFile { steps, ..JobFile::default() })
+}
+
+fn of_model(cluster: &Cluster, name: &str, model: &str, file: &JobFile) -> PathBuf {
+    let path = file.write(cluster.path(), name);
     let text = fs::read_to_string(&path).expect("a job file");
     let (start, end) = (text.find("[model]").expect("a section"), text.find("[data]").expect("a section"));
     let text = format!("{}[model]\n{model}\n{}", &text[..start], &text[end..]);
@@ -91,6 +95,39 @@ fn tensors_come_out_in_the_types_that_they_had() {
         assert!(told.contains(said), "{told}");
         assert!(tensors(&to) == tensors(&theirs), "{name}");
     }
+}
+
+/// Weights that began as fp16 and grew beyond it.
+#[test]
+fn an_export_says_what_does_not_fit_and_leaves_nothing_that_looks_whole() {
+    let cluster = cluster(2);
+    let theirs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels/model/fixtures/hf_gpt2_f16");
+    let steep = JobFile { steps: 1, train: "learning_rate = 1e7", ..JobFile::default() };
+    let grown = cluster.submit(&of_model(&cluster, "grown", &format!("hf = \"{}\"", theirs.display()), &steep));
+    cluster.wait(&grown, "done");
+    let to = cluster.path().join("to");
+    let export = |more: &[&str]| {
+        let output = cluster.run(&[&["export", &grown, "--to", to.to_str().expect("UTF-8")], more].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = export(&[]);
+    assert!(code == Some(1) && said.contains("wte.weight is to be written as fp16, which cannot hold"), "{said}");
+    assert!(said.trim_end().ends_with("export with --dtype fp32 or bf16") && !to.exists(), "{said}");
+    assert_eq!(export(&["--dtype", "fp32"]).0, Some(0));
+    let whole = tensors(&to);
+    // An earlier export stays what it was, and what a killed one left goes.
+    fs::write(to.join(".part-killed"), "half").expect("written");
+    assert_eq!(export(&[]).0, Some(1));
+    assert!(tensors(&to) == whole && to.join("config.json").exists() && !to.join(".part-killed").exists());
+
+    let lock = fs::File::create(to.join(".part-lock")).expect("created");
+    lock.lock().expect("free");
+    let (code, said) = export(&["--dtype", "bf16"]);
+    assert!(code == Some(1) && said.contains("another one is being written there just now"), "{said}");
+    assert!(tensors(&to) == whole);
+    drop(lock);
+    assert_eq!(export(&["--dtype", "bf16"]).0, Some(0));
+    assert_eq!(fs::read_dir(&to).expect("readable").count(), 2, "config.json and model.safetensors");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use shoal_plan::digest::{PieceLeaves, assemble, leaves};
 use shoal_plan::space::Interval;
 
 use super::*;
+use crate::export::aside::publish;
 use crate::export::state;
 
 fn table() -> ModelTable {
@@ -12,6 +13,10 @@ fn table() -> ModelTable {
     let model = spec.model.as_gpt2_mut().expect("a GPT-2");
     (model.layers, model.heads, model.width, model.context, model.vocab) = (2, 2, 48, 10, 101);
     ModelTable::of_job(&spec)
+}
+
+fn target(dir: &Path) -> Target {
+    Target::prepare(dir, |_| true).expect("a directory")
 }
 
 /// Distinct values everywhere, zero in the gaps.
@@ -32,9 +37,11 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 #[test]
 fn any_reader_of_safetensors_finds_the_tensors() {
     let dir = tempfile::tempdir().expect("temp dir");
+    let target = target(dir.path());
     for block in &table().blocks {
         let values = space(block, Kind::Moment1);
-        write(dir.path(), block, Kind::Moment1, bytes(&values).as_slice()).expect("write");
+        publish(vec![write(&target, block, Kind::Moment1, bytes(&values).as_slice()).expect("write")], &[])
+            .expect("named");
         let file = std::fs::read(dir.path().join(file_name(block, Kind::Moment1))).expect("read");
         let tensors = safetensors::SafeTensors::deserialize(&file).expect("a safetensors file");
         assert_eq!(tensors.len(), block.params.len());
@@ -50,15 +57,17 @@ fn any_reader_of_safetensors_finds_the_tensors() {
 fn the_files_have_the_digest_that_holders_compute() {
     let dir = tempfile::tempdir().expect("temp dir");
     let table = table();
-    let mut reports = Vec::new();
+    let target = target(dir.path());
+    let (mut reports, mut files) = (Vec::new(), Vec::new());
     for &kind in table.kinds() {
         for block in &table.blocks {
             let values = space(block, kind);
-            write(dir.path(), block, kind, bytes(&values).as_slice()).expect("write");
+            files.push(write(&target, block, kind, bytes(&values).as_slice()).expect("write"));
             let interval = Interval::new(0, block.len);
             reports.push(PieceLeaves { block: block.id, interval, kind, leaves: leaves(block, interval, &values) });
         }
     }
+    publish(files, &[]).expect("named");
     let digest = assemble(&table, &reports).expect("complete");
     assert_eq!(state::recompute(dir.path(), &table).expect("recompute"), digest);
 
@@ -72,11 +81,12 @@ fn the_files_have_the_digest_that_holders_compute() {
 #[test]
 fn too_little_and_too_much_are_refused() {
     let dir = tempfile::tempdir().expect("temp dir");
+    let target = target(dir.path());
     let block = &table().blocks[3];
     let whole = bytes(&space(block, Kind::Weight));
-    let error = write(dir.path(), block, Kind::Weight, &whole[..whole.len() - 1]).expect_err("too little");
+    let error = write(&target, block, Kind::Weight, &whole[..whole.len() - 1]).expect_err("too little");
     assert!(error.to_string().contains("broke off"), "{error}");
-    let error = write(dir.path(), block, Kind::Weight, [&whole[..], &[0]].concat().as_slice()).expect_err("too much");
+    let error = write(&target, block, Kind::Weight, [&whole[..], &[0]].concat().as_slice()).expect_err("too much");
     assert!(error.to_string().contains("more than the"), "{error}");
     assert!(!dir.path().join(file_name(block, Kind::Weight)).exists());
 }

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{AUTHORIZATION, HOST, HeaderName};
 use axum::http::{Method, Request, StatusCode};
+use axum::response::Response;
 use ractor::Actor;
 use serde::de::DeserializeOwned;
 use shoal_actors::coordinator::{CoordinatorActor, CoordinatorArgs, MemoryJournal, Patience};
@@ -21,7 +22,7 @@ use shoal_plan::engine::Timing;
 use shoal_plan::ids::BlockId;
 use shoal_plan::ledger::Version;
 use shoal_plan::space::{Interval, Kind};
-use shoal_wire::api::JobStatus;
+use shoal_wire::api::{DOWNLOAD_HEADER, JobStatus};
 use shoal_wire::control::{
     Answer, Control, FromWorker, Hello, Introduction, Question, ToWorker, VERSION, Who, WrittenPiece,
 };
@@ -33,6 +34,16 @@ use crate::http::{App, router};
 const VALIDITY: Duration = Duration::from_secs(3600);
 const CALM: Patience = Patience { suspect: 60_000, lost: 120_000, jobs: Timing::STANDARD };
 const LARGEST_BODY: usize = 64 << 20;
+
+/// What a worker gives of its pieces.
+#[derive(Clone, Copy)]
+pub(super) enum Gives {
+    Values,
+    /// Values that have grown beyond what fp16 holds.
+    Grown,
+    /// Its disk is gone.
+    Nothing,
+}
 
 /// A coordinator with its router.
 pub(super) struct Served {
@@ -59,7 +70,8 @@ impl Served {
                 coordinator,
                 changes: seen,
                 token: "secret".to_owned().into(),
-                exports: crate::http::Exports::default(),
+                exports: crate::http::Exports::new(std::env::temp_dir()),
+                downloads: crate::http::Downloads::default(),
             }),
             changes,
         }
@@ -80,10 +92,23 @@ impl Served {
     ) -> (StatusCode, Vec<u8>) {
         let request = Request::builder().method(method).uri(path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
-        let request = request.body(Body::from(body.to_owned())).expect("a request");
-        let answer = self.router.clone().oneshot(request).await.expect("infallible");
+        let answer = self.answer(request.body(Body::from(body.to_owned())).expect("a request")).await;
         let status = answer.status();
         (status, to_bytes(answer.into_body(), LARGEST_BODY).await.expect("a whole body").to_vec())
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response {
+        self.router.clone().oneshot(request).await.expect("infallible")
+    }
+
+    /// A download that breaks off, by its number.
+    pub(super) async fn broken_download(&self, path: &str) -> String {
+        let request = Request::get(path).header(HOST, "127.0.0.1:80").header(AUTHORIZATION, "Bearer secret");
+        let answer = self.answer(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        let number = answer.headers()[DOWNLOAD_HEADER].to_str().expect("a number").to_owned();
+        to_bytes(answer.into_body(), LARGEST_BODY).await.expect_err("it breaks off");
+        number
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> T {
@@ -107,8 +132,8 @@ impl Served {
         tokio::time::timeout(Duration::from_secs(60), read).await.expect("its data is read");
     }
 
-    /// A worker that has written what `pieces` says and serves it unless it is `broken`.
-    pub(super) async fn writer(&self, name: &str, pieces: Vec<WrittenPiece>, broken: bool) {
+    /// A worker that has written what `pieces` says.
+    pub(super) async fn writer(&self, name: &str, pieces: Vec<WrittenPiece>, gives: Gives) {
         let (endpoint, mut inbound) = bind(&self.ca, name);
         let introduction = Introduction {
             node: None,
@@ -129,7 +154,7 @@ impl Served {
                 let Inbound::Control { message: Control::ToWorker(message), .. } = message else { continue };
                 match *message {
                     ToWorker::Ask { request, question } => {
-                        let answer = answer(question, &pieces, broken);
+                        let answer = answer(question, &pieces, gives);
                         let message = Control::FromWorker(FromWorker::Answer { request, answer });
                         endpoint.send(PeerId::Coordinator, &message).expect("linked");
                     }
@@ -148,12 +173,17 @@ fn bind(ca: &ClusterCa, name: &str) -> (Endpoint, tokio::sync::mpsc::Receiver<In
     Endpoint::bind(EndpointConfig::new(listen, identity), Arc::new(NoBulk)).expect("binds")
 }
 
-fn answer(question: Question, pieces: &[WrittenPiece], broken: bool) -> Answer {
+fn answer(question: Question, pieces: &[WrittenPiece], gives: Gives) -> Answer {
     match question {
         Question::Manifest { .. } => Answer::Manifest(pieces.to_vec()),
-        Question::Written { .. } if broken => Answer::Refused("the disk is gone".to_owned()),
         Question::Written { block, kind, interval, .. } => {
-            Answer::Written(values(block, kind, interval).iter().flat_map(|value| value.to_le_bytes()).collect())
+            let factor = match gives {
+                Gives::Values => 1.0,
+                Gives::Grown => 1e6,
+                Gives::Nothing => return Answer::Refused("the disk is gone".to_owned()),
+            };
+            let values = values(block, kind, interval).into_iter().map(|value| value * factor);
+            Answer::Written(values.flat_map(f32::to_le_bytes).collect())
         }
         Question::Report { .. } => Answer::Refused("nothing was computed".to_owned()),
     }

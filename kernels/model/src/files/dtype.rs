@@ -43,17 +43,19 @@ pub(super) fn decode(dtype: Dtype, bytes: &[u8], mut put: impl FnMut(usize, f32)
     }
 }
 
-/// Appends values, rounded to nearest even; or the first finite one that would not be finite any more.
+/// Whether a value, rounded to nearest even, is finite if it was.
+pub(super) fn holds(dtype: Dtype, value: f32) -> bool {
+    half(dtype).is_none_or(|half| !value.is_finite() || half.nearest(value).is_finite())
+}
+
+/// Appends values, rounded to nearest even; or the first that the type does not hold.
 pub(super) fn encode(dtype: Dtype, values: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
+    if let Some(value) = values.iter().find(|value| !holds(dtype, **value)) {
+        return Err(*value);
+    }
     match half(dtype) {
         None => out.extend(values.iter().flat_map(|x| x.to_le_bytes())),
-        Some(half) => {
-            let lost = |x: &&f32| x.is_finite() && !half.nearest(**x).is_finite();
-            if let Some(value) = values.iter().find(lost) {
-                return Err(*value);
-            }
-            out.extend(values.iter().flat_map(|x| half.bits(*x).to_le_bytes()));
-        }
+        Some(half) => out.extend(values.iter().flat_map(|x| half.bits(*x).to_le_bytes())),
     }
     Ok(())
 }

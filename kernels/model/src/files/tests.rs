@@ -1,3 +1,4 @@
+use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use shoal_plan::space::Interval;
 use shoal_plan::weights::Dtypes;
 
 use super::*;
-use crate::testing::{Values, job, weights};
+use crate::testing::{Values, in_memory, job, weights};
 use crate::{hf, llmc};
 
 mod llama;
@@ -33,7 +34,7 @@ impl Model {
         Self { spec, table, weights, dir: tempfile::tempdir().expect("temp dir") }
     }
 
-    fn read(&self) -> impl Fn(BlockId, Interval, &mut [f32]) -> std::io::Result<()> {
+    fn read(&self) -> impl Fn(BlockId, Interval, &mut [f32]) -> Result<(), Infallible> {
         |block, interval, out| {
             out.copy_from_slice(&self.weights[block.0 as usize][interval.range()]);
             Ok(())
@@ -47,7 +48,8 @@ impl Model {
         let parts = hf::parts(&self.table, &self.spec, dtypes, most);
         for part in &parts {
             let mut file = Vec::new();
-            hf::write_part((&self.table, &self.spec), part, dtypes, self.read(), &mut file).expect("memory takes it");
+            hf::write_part((&self.table, &self.spec), part, dtypes, self.read(), in_memory(&mut file))
+                .expect("memory takes it");
             fs::write(self.dir.path().join(&part.name), file).expect("written");
         }
         if parts.len() > 1 {
@@ -60,7 +62,8 @@ impl Model {
     fn llmc(&self, version: Version) -> InitSpec {
         let header = llmc::header(&self.spec, version, None).expect("a GPT-2");
         let mut file = Vec::new();
-        llmc::write_model((&self.table, &self.spec), &header, self.read(), &mut file).expect("memory takes it");
+        llmc::write_model((&self.table, &self.spec), &header, self.read(), in_memory(&mut file))
+            .expect("memory takes it");
         assert_eq!(header.bytes(), Some(file.len() as u64));
         let path = self.dir.path().join("model_00000000.bin");
         fs::write(&path, file).expect("written");

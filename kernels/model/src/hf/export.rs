@@ -1,7 +1,7 @@
 //! Writing what `transformers` loads.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::error::Error;
 
 use serde_json::{Map as Object, Value, json};
 use shoal_config::JobSpec;
@@ -13,7 +13,7 @@ use shoal_plan::weights::Dtypes;
 
 use super::names::{HEAD, MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
-use crate::files::{dtype, write};
+use crate::files::{Target, WriteError, dtype, write};
 
 /// One safetensors file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,34 +66,35 @@ pub fn index_json(table: &ModelTable, spec: &JobSpec, dtypes: &Dtypes, parts: &[
     json!({"metadata": {"total_size": bytes, "total_parameters": table.parameters()}, "weight_map": names})
 }
 
-/// Writes the whole model to `out` as one file of f32. `read` gives elements of a block's weights.
+/// Writes the whole model as one file of f32. `read` gives elements of a block's weights.
 ///
 /// # Errors
-/// What `read` and `out` give.
-pub fn write_model(
+/// What `read` gives, or the file cannot be written.
+pub fn write_model<E: Error + 'static>(
     table: &ModelTable,
     spec: &JobSpec,
-    read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
+    target: Target<'_>,
+) -> Result<(), WriteError<E>> {
     let whole = Part { name: MODEL.to_owned(), tensors: 0..map(table, &spec.model).tensors.len() };
-    write_part((table, spec), &whole, &Dtypes::All(Dtype::F32), read, out)
+    write_part((table, spec), &whole, &Dtypes::All(Dtype::F32), read, target)
 }
 
-/// Writes one file to `out`. `read` gives elements of a block's weights.
+/// Writes one file. `read` gives elements of a block's weights.
 ///
 /// # Errors
-/// What `read` and `out` give.
-pub fn write_part(
+/// What `read` gives, a value is not of its tensor's type, or the file cannot be written.
+pub fn write_part<E: Error + 'static>(
     (table, spec): (&ModelTable, &JobSpec),
     part: &Part,
     dtypes: &Dtypes,
-    mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
+    mut target: Target<'_>,
+) -> Result<(), WriteError<E>> {
     let map = map(table, &spec.model);
-    out.write_all(&header(&map, spec, part, dtypes))?;
-    part.tensors.clone().try_for_each(|tensor| write::tensor(&map, tensor, dtypes.of(tensor), &mut read, out))
+    target.out.write_all(&header(&map, spec, part, dtypes)).map_err(WriteError::Out)?;
+    let write = |tensor| write::tensor(&map, tensor, dtypes.of(tensor), &mut read, &mut target);
+    part.tensors.clone().try_for_each(write)
 }
 
 /// Bytes that [`write_part`] writes.

@@ -1,3 +1,5 @@
+use std::convert::Infallible;
+
 use safetensors::SafeTensors;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -5,7 +7,7 @@ use shoal_plan::space::Interval;
 use shoal_plan::weights::Dtypes;
 
 use super::*;
-use crate::testing::{job, weights};
+use crate::testing::{in_memory, job, weights};
 use shoal_config::spec::Dtype;
 
 #[test]
@@ -19,9 +21,9 @@ fn attention_columns_are_q_k_v() {
     let mut file = Vec::new();
     let read = |block: BlockId, interval: Interval, out: &mut [f32]| {
         out.copy_from_slice(&weights[block.0 as usize][interval.range()]);
-        Ok(())
+        Ok::<_, Infallible>(())
     };
-    write_model(&table, &spec, read, &mut file).expect("memory takes it");
+    write_model(&table, &spec, read, in_memory(&mut file)).expect("memory takes it");
     let parsed = SafeTensors::deserialize(&file).expect("our own file");
     let view = parsed.tensor("transformer.h.0.attn.c_attn.weight").expect("there");
     assert_eq!(view.shape(), [16, 48]);
@@ -63,9 +65,10 @@ fn shards_are_no_larger_than_asked_and_have_every_tensor_once() {
         let mut file = Vec::new();
         let ones = |_, _, out: &mut [f32]| {
             out.fill(1.0);
-            Ok(())
+            Ok::<_, Infallible>(())
         };
-        write_part((&table, &spec), part, &Dtypes::All(Dtype::F16), ones, &mut file).expect("memory takes it");
+        write_part((&table, &spec), part, &Dtypes::All(Dtype::F16), ones, in_memory(&mut file))
+            .expect("memory takes it");
         assert_eq!(part_len(&table, &spec, part, &Dtypes::All(Dtype::F16)), file.len() as u64);
         let parsed = SafeTensors::deserialize(&file).expect("our own file");
         assert!(parsed.len() == 1 || file.len() < 30_000 + 2_000, "{} bytes", file.len());

@@ -3,7 +3,7 @@
 //!
 //! LC-1 (their list names every tensor of the map): the map of GPT-2 has the same tensors.
 
-use std::io::{self, Write};
+use std::error::Error;
 
 use shoal_config::JobSpec;
 use shoal_config::llmc::{Header, Version};
@@ -13,7 +13,7 @@ use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use crate::files::map::Map;
-use crate::files::{Linears, Place, gpt2, write};
+use crate::files::{Linears, Place, Target, WriteError, gpt2, write};
 
 /// Tensors before the layers, of a layer, and behind them, in the order of the file.
 const ORDER: [&[&str]; 3] = [
@@ -101,20 +101,21 @@ pub fn header(spec: &JobSpec, version: Version, padded_vocab: Option<u32>) -> Op
     Some(Header { version, context, vocab, layers, heads, width, padded_vocab })
 }
 
-/// Writes a checkpoint to `out`. `read` gives elements of a block's weights.
+/// Writes a checkpoint. `read` gives elements of a block's weights.
 ///
 /// # Errors
-/// What `read` and `out` give.
-pub fn write_model(
+/// What `read` gives, a value is not of the checkpoint's type, or the file cannot be written.
+pub fn write_model<E: Error + 'static>(
     (table, spec): (&ModelTable, &JobSpec),
     header: &Header,
-    mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> io::Result<()>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
+    mut target: Target<'_>,
+) -> Result<(), WriteError<E>> {
     let dtype = header.version.dtype();
     let map = padded(gpt2(table, &spec.model, Linears::OutIn), header);
-    out.write_all(&header.to_bytes())?;
-    order(&map, &spec.model).into_iter().try_for_each(|tensor| write::tensor(&map, tensor, dtype, &mut read, out))
+    target.out.write_all(&header.to_bytes()).map_err(WriteError::Out)?;
+    let write = |tensor| write::tensor(&map, tensor, dtype, &mut read, &mut target);
+    order(&map, &spec.model).into_iter().try_for_each(write)
 }
 
 #[cfg(test)]

@@ -40,14 +40,15 @@ fn every_tensor_comes_out_in_the_type_and_with_the_bytes_that_it_had() {
         let (table, files, facts) = opened(InitSpec::Hf(dir.clone()), &spec);
         assert_eq!(facts.dtypes.words(), words, "{name}");
         assert_eq!(hf::main_dtype(&table, &spec, &facts.dtypes), main, "{name}");
-        let read = |block, interval, out: &mut [f32]| files.read(block, interval, out).map_err(std::io::Error::other);
+        let read = |block, interval, out: &mut [f32]| files.read(block, interval, out);
         for most in [u64::MAX, 5_000] {
             let parts = hf::parts(&table, &spec, &facts.dtypes, most);
             assert_eq!(parts.len() > 1, most < u64::MAX);
             let mut written = BTreeMap::new();
             for part in &parts {
                 let mut file = Vec::new();
-                hf::write_part((&table, &spec), part, &facts.dtypes, read, &mut file).expect("memory takes it");
+                hf::write_part((&table, &spec), part, &facts.dtypes, read, in_memory(&mut file))
+                    .expect("memory takes it");
                 assert_eq!(file.len() as u64, hf::part_len(&table, &spec, part, &facts.dtypes));
                 written.extend(tensors(&file));
             }
@@ -72,10 +73,10 @@ fn a_checkpoints_padding_comes_out_as_it_was_or_is_refused() {
     for bytes in [whole.clone(), short] {
         fs::write(&path, &bytes).expect("written");
         let (table, files, facts) = opened(InitSpec::LlmC(path.clone()), &spec);
-        let read = |block, interval, out: &mut [f32]| files.read(block, interval, out).map_err(std::io::Error::other);
+        let read = |block, interval, out: &mut [f32]| files.read(block, interval, out);
         let header = llmc::header(&spec, facts.dtypes.llmc(), facts.padded_vocab).expect("a GPT-2");
         let mut written = Vec::new();
-        llmc::write_model((&table, &spec), &header, read, &mut written).expect("memory takes it");
+        llmc::write_model((&table, &spec), &header, read, in_memory(&mut written)).expect("memory takes it");
         assert!(written == bytes, "{:?} rows", facts.padded_vocab);
     }
     let mut dirty = whole;
