@@ -39,23 +39,12 @@ impl Engine {
         }
         // It may have been asked what it holds.
         self.send(node, ToNode::Release { generation: self.generation });
-        match &mut self.phase {
-            Phase::Absent { expected, .. } => {
-                expected.remove(&node);
-                self.go_on_if_all_are_back();
-            }
+        if let Phase::Absent { expected, .. } = &mut self.phase {
+            expected.remove(&node);
+            self.go_on_if_all_are_back();
+        } else if matches!(self.phase, Phase::Parked) && self.nodes.here().is_empty() {
             // With the new reason.
-            Phase::Parked if self.nodes.here().is_empty() => self.fence("a node that cannot take part is here"),
-            Phase::Queued
-            | Phase::Gathering { .. }
-            | Phase::FenceJournaled { .. }
-            | Phase::Fencing(_)
-            | Phase::DeployJournaled { .. }
-            | Phase::Deploying(_)
-            | Phase::Running(_)
-            | Phase::Parked
-            | Phase::Closing { .. }
-            | Phase::Over => {}
+            self.fence("a node that cannot take part is here");
         }
     }
 

@@ -87,19 +87,9 @@ impl Engine {
 
     /// Members that owe an answer for too long are left out until they speak again.
     pub(super) fn evict_the_mute(&mut self) {
-        let mute: Vec<NodeId> = match &self.phase {
-            Phase::Fencing(f) => f.members.iter().filter(|n| !f.inventories.contains_key(n)).copied().collect(),
-            Phase::Queued
-            | Phase::Gathering { .. }
-            | Phase::Absent { .. }
-            | Phase::FenceJournaled { .. }
-            | Phase::DeployJournaled { .. }
-            | Phase::Deploying(_)
-            | Phase::Running(_)
-            | Phase::Parked
-            | Phase::Closing { .. }
-            | Phase::Over => Vec::new(),
-        };
+        let Phase::Fencing(fencing) = &self.phase else { return };
+        let owing = fencing.members.iter().filter(|node| !fencing.inventories.contains_key(node));
+        let mute: Vec<NodeId> = owing.copied().collect();
         for node in &mute {
             self.nodes.lose(*node, LossCause::Mute);
             self.note(Happening::NodeLost { node: *node, cause: LossCause::Mute });

@@ -46,7 +46,7 @@ use crate::rules::Rules;
 
 use chain::Chain;
 use orders::Orders;
-use phase::{Durable, Phase, Standing};
+use phase::{Durable, Overdue, Phase, Standing};
 use skips::Found;
 use status::Tally;
 use watchdog::Watchdog;
@@ -208,30 +208,12 @@ impl Engine {
             self.flush();
         }
         self.look();
-        match &self.phase {
-            Phase::Gathering { until } if *until <= self.now => self.fence("members are gathered"),
-            Phase::Absent { until, expected } => match until {
-                None => {
-                    let expected = expected.clone();
-                    let until = Some(self.after(self.setup.timing.absence));
-                    self.phase = Phase::Absent { until, expected };
-                    self.show(if self.tally.started { State::Recovering } else { State::Planning });
-                }
-                Some(until) if *until <= self.now => self.absence_over(),
-                Some(_) => {}
-            },
-            Phase::Fencing(fencing) if fencing.until <= self.now => self.evict_the_mute(),
-            Phase::Deploying(deploying) if deploying.until <= self.now => self.deploy_overdue(),
-            Phase::Queued
-            | Phase::Gathering { .. }
-            | Phase::FenceJournaled { .. }
-            | Phase::Fencing(_)
-            | Phase::DeployJournaled { .. }
-            | Phase::Deploying(_)
-            | Phase::Running(_)
-            | Phase::Parked
-            | Phase::Closing { .. }
-            | Phase::Over => {}
+        match self.phase.overdue(self.now) {
+            Some(Overdue::Members) => self.fence("members are gathered"),
+            Some(Overdue::Return) => self.absence_over(),
+            Some(Overdue::Inventories) => self.evict_the_mute(),
+            Some(Overdue::Ready) => self.deploy_overdue(),
+            None => self.wait_for_the_absent(),
         }
     }
 

@@ -187,6 +187,18 @@ pub(super) enum Durable {
     End,
 }
 
+/// What has come to the end of its time.
+pub(super) enum Overdue {
+    /// Gathering members.
+    Members,
+    /// The return of those who hold something.
+    Return,
+    /// Inventories.
+    Inventories,
+    /// Being ready.
+    Ready,
+}
+
 impl Phase {
     /// Training, if that is what goes on.
     pub(super) fn running(&self) -> Option<&Running> {
@@ -221,5 +233,24 @@ impl Phase {
             | Self::Over => return None,
         };
         (waits <= mark).then_some(then)
+    }
+
+    /// What a phase that waits until some time has waited for in vain.
+    pub(super) fn overdue(&self, now: Millis) -> Option<Overdue> {
+        let (until, what) = match self {
+            Self::Gathering { until } => (*until, Overdue::Members),
+            Self::Absent { until: Some(until), .. } => (*until, Overdue::Return),
+            Self::Fencing(fencing) => (fencing.until, Overdue::Inventories),
+            Self::Deploying(deploying) => (deploying.until, Overdue::Ready),
+            Self::Queued
+            | Self::Absent { until: None, .. }
+            | Self::FenceJournaled { .. }
+            | Self::DeployJournaled { .. }
+            | Self::Running(_)
+            | Self::Parked
+            | Self::Closing { .. }
+            | Self::Over => return None,
+        };
+        (until <= now).then_some(what)
     }
 }

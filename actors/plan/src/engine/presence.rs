@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::face::{LossCause, Offer};
+use super::face::{LossCause, Offer, State};
 use super::phase::{Persists, Phase, Standing, Validation};
 use super::{Engine, Happening};
 use crate::ids::NodeId;
@@ -122,6 +122,15 @@ impl Engine {
         if expected.iter().all(|node| self.nodes.is_here(*node)) {
             self.fence("everyone expected is back");
         }
+    }
+
+    /// The clock of an absence starts with the first tick.
+    pub(super) fn wait_for_the_absent(&mut self) {
+        let Phase::Absent { until: None, expected } = &self.phase else { return };
+        let expected = expected.clone();
+        let until = Some(self.after(self.setup.timing.absence));
+        self.phase = Phase::Absent { until, expected };
+        self.show(if self.tally.started { State::Recovering } else { State::Planning });
     }
 
     pub(super) fn absence_over(&mut self) {
