@@ -10,6 +10,7 @@ use crate::node::handle::{NodeEnd, Wish};
 
 /// A worker that wishes to leave and has heard nothing of a coordinator for so long has nobody to hand over to.
 const ALONE: Duration = Duration::from_secs(3);
+
 impl NodeState {
     pub(in crate::node) fn wish(&mut self, wish: Wish) {
         match wish {
