@@ -2,7 +2,8 @@
 //!
 //! `raw` is a file as typed (unknown keys refused), [`spec`] is what it means: valid by construction, every default
 //! filled in, and everything that enters bits resolved before any node is looked at. [`job`] and [`node`] lead from one
-//! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit. [`hf`] and [`llmc`] say
+//! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit;
+//! [`regular`] opens what an operator names. [`hf`] and [`llmc`] say
 //! what model lies in files of other programs.
 
 pub mod check;
@@ -15,7 +16,7 @@ pub mod llmc;
 pub mod node;
 pub mod presets;
 mod raw;
-mod regular;
+pub mod regular;
 pub mod spec;
 pub mod units;
 mod value;

@@ -1,14 +1,28 @@
-//! Files that an operator names.
+//! Files that an operator names. Opening a pipe would wait for somebody to write into it, and devices have no end, so neither
+//! is opened.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Opens a regular file. Opening a pipe would wait for somebody to write into it, and devices have no end.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+/// Whether it is a regular file.
+///
+/// # Errors
+/// The system does not say, or it is something else.
+pub fn check(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
+}
+
+/// Opens a regular file.
+///
+/// # Errors
+/// It cannot be opened, or as [`check`].
+pub fn open(path: &Path) -> io::Result<File> {
+    check(path)?;
     File::open(path)
 }
 

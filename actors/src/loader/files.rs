@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shoal_config::regular;
 use shoal_config::spec::DataFormat;
 use shoal_data::shard::{HEADER, Width};
 use shoal_plan::ids::Digest;
@@ -125,11 +126,7 @@ fn walk(directory: &Path, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
 /// One file and its form.
 pub(super) fn open_one(format: DataFormat, path: PathBuf) -> Result<TokenFile, DataError> {
     let failed = |source| DataError::Read { path: path.clone(), source };
-    // Opening a pipe would wait for somebody to write, and devices have no length.
-    if !fs::metadata(&path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
-    }
-    let file = File::open(&path).map_err(failed)?;
+    let file = regular::open(&path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     let other = |found: String| DataError::Format { path: path.clone(), format: word(format), found };
     let (header, width, tokens) = match format {

@@ -154,11 +154,7 @@ fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBu
 /// A file, or all files below a directory. Hidden entries are not data, and links to directories could loop.
 fn walk(path: &Path, out: &mut Vec<PathBuf>) -> Result<(), SourceError> {
     if !path.is_dir() {
-        let meta = fs::metadata(path).map_err(SourceError::read(path))?;
-        if !meta.is_file() {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
-            return Err(SourceError::Read { path: path.to_owned(), source });
-        }
+        shoal_config::regular::check(path).map_err(SourceError::read(path))?;
         out.push(path.to_owned());
         return Ok(());
     }
