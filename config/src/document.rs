@@ -14,8 +14,17 @@ use crate::{limits, regular};
 /// Bytes that a file may have. Nobody types more; what has no end, or is another file, is not read to its end.
 const MOST: u64 = 1 << 20;
 
-/// The text of a file.
-pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
+/// Resolves a file: `parse` gets its text, its name for errors, and the directory that paths in it start at.
+pub(crate) fn resolve<T>(
+    path: &Path,
+    parse: impl FnOnce(&str, &str, &Path) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    let text = read(path)?;
+    let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     let mut text = String::new();
     regular::open(path).map_err(failed)?.take(MOST + 1).read_to_string(&mut text).map_err(failed)?;

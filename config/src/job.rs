@@ -28,9 +28,7 @@ use crate::value::{Held, OrNone};
 /// # Errors
 /// If it cannot be read, or as [`parse`].
 pub fn read(path: &Path) -> Result<JobSpec, ConfigError> {
-    let text = crate::document::read(path)?;
-    let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
+    crate::document::resolve(path, parse)
 }
 
 /// Resolves the text of a job file. `file_name` names it in errors and, without its ending, names a job that has no

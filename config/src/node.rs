@@ -51,9 +51,7 @@ pub struct NodeSpec {
 /// # Errors
 /// If it cannot be read, or as [`parse`].
 pub fn read(path: &Path) -> Result<NodeSpec, ConfigError> {
-    let text = crate::document::read(path)?;
-    let absolute = std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    parse(&text, &path.display().to_string(), absolute.parent().unwrap_or(Path::new("/")))
+    crate::document::resolve(path, parse)
 }
 
 /// Resolves the text of a node file; `file_name` names it in errors.
