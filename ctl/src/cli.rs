@@ -3,7 +3,6 @@
 //! * CT-1 (main turns a daemon's command line into a daemon): it is no verb that a command carries out.
 //! * CT-2 (the command line asks for one of --to and --state): clap refuses an export that names neither or both.
 //! * CT-3 (the command line asks for a file or a preset with its data): clap refuses a job that is named by neither.
-//! * CT-5 (a possible word is a type's): the words that can be typed are made from the type's own list.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,14 +16,17 @@ mod condition;
 mod data;
 mod eval;
 mod export;
+mod here;
 mod sample;
 mod submit;
+mod word;
 
 pub use condition::{AtCommit, Condition};
 use condition::{job_id, node_name};
 pub use data::{Data, Prepare};
 pub use eval::{DataKind, Eval};
 pub use export::{Export, ExportTarget, ModelForm};
+pub use here::Here;
 pub use sample::Sample;
 pub use submit::{JobSource, PlanArgs, Presets, Submit};
 

@@ -1,6 +1,4 @@
 //! What goes to standard output: one form for people, one for programs.
-//!
-//! UI-1 (the template is valid): bars are drawn by constants of the program.
 
 use std::io::Write;
 
@@ -8,6 +6,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
+pub mod bar;
 pub mod json;
 pub mod table;
 pub mod units;

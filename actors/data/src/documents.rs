@@ -36,12 +36,6 @@ impl Form {
     /// All there are.
     pub const ALL: [Self; 3] = [Self::Text, Self::Jsonl, Self::Parquet];
 
-    /// By the word for it.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| form.word() == word)
-    }
-
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -95,12 +95,6 @@ impl Separate {
     /// All there are.
     pub const ALL: [Self; 3] = [Self::Append, Self::Prepend, Self::Nothing];
 
-    /// By the word for it.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|separate| separate.word() == word)
-    }
-
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {

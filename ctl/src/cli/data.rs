@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use shoal_data::documents::Form;
 use shoal_data::prepare::Separate;
+
+use super::word;
 
 /// Data for jobs.
 #[derive(Debug, Subcommand)]
@@ -28,7 +29,7 @@ pub struct Prepare {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// What the files are, whatever their names say: `text`, `jsonl` or `parquet` [default: by their names; .txt, .text, .md or none, .jsonl, .ndjson, .parquet; others are refused].
-    #[arg(long, value_name = "FORM", value_parser = form())]
+    #[arg(long, value_name = "FORM", value_parser = word::of(Form::ALL, Form::word))]
     pub format: Option<Form>,
     /// Field of a JSONL object, or column of a Parquet table, that holds a document.
     #[arg(long, value_name = "NAME", default_value = "text")]
@@ -44,7 +45,7 @@ pub struct Prepare {
     pub shard_tokens: u64,
     /// Where the end-of-text token stands: after each document (`append`, as nanoGPT does), before (`prepend`, as llm.c does)
     /// or nowhere (`none`) [default: append, if the tokenizer has such a token].
-    #[arg(long, value_name = "WHERE", value_parser = separate())]
+    #[arg(long, value_name = "WHERE", value_parser = word::of(Separate::ALL, Separate::word))]
     pub separate: Option<Separate>,
     /// The token to put there, if not the tokenizer's own.
     #[arg(long, value_name = "TOKEN")]
@@ -55,14 +56,4 @@ pub struct Prepare {
     /// Threads; they do not show in the result [default: one a core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-}
-
-fn form() -> impl TypedValueParser<Value = Form> {
-    PossibleValuesParser::new(Form::ALL.map(Form::word))
-        .map(|word| Form::named(&word).expect("CT-5 (a possible word is a type's)"))
-}
-
-fn separate() -> impl TypedValueParser<Value = Separate> {
-    PossibleValuesParser::new(Separate::ALL.map(Separate::word))
-        .map(|word| Separate::named(&word).expect("CT-5 (a possible word is a type's)"))
 }

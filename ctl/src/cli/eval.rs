@@ -1,13 +1,12 @@
 //! `eval`: what it takes.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use shoal_config::Bytes;
 use shoal_config::spec::DataFormat;
 
-use super::condition::{AtCommit, job_id};
+use super::condition::job_id;
+use super::here::Here;
 
 /// Arguments of `eval`.
 #[derive(Debug, Args)]
@@ -28,18 +27,9 @@ pub struct Eval {
     /// Samples, from the beginning [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub samples: Option<u32>,
-    /// What may be taken here, weights included, such as `2GiB` [default: what this machine has free].
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<Bytes>,
-    /// With the weights of this committed step, `step=K`; else of the newest.
-    #[arg(long, value_name = "step=K")]
-    pub at: Option<AtCommit>,
-    /// Compute threads.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub threads: u32,
-    /// Give up after this long if the weights are not there, with exit code 3.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
+    /// With what it is computed.
+    #[command(flatten)]
+    pub here: Here,
 }
 
 /// Kinds of data, as a job file calls them.

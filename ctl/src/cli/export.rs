@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use shoal_config::Bytes;
 use shoal_config::spec::Dtype;
 
 use super::condition::{AtCommit, job_id};
+use super::word;
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub struct Export {
     pub format: ModelForm,
     /// How the weights of `--to` are stored; halves are rounded. Left out: as the files were that the job began with, each tensor
     /// by itself, or fp32.
-    #[arg(long, value_parser = dtype(), conflicts_with = "state")]
+    #[arg(long, value_parser = word::of(Dtype::ALL, Dtype::word), conflicts_with = "state")]
     pub dtype: Option<Dtype>,
     /// Largest file of weights in Hugging Face form, such as `5GB`; with more than one there is an index.
     #[arg(long, value_name = "SIZE", conflicts_with = "state")]
@@ -45,12 +45,6 @@ pub enum ModelForm {
     Hf,
     /// An llm.c checkpoint, for GPT-2.
     Llmc,
-}
-
-/// Words for element types.
-fn dtype() -> impl TypedValueParser<Value = Dtype> {
-    let words = Dtype::ALL.map(Dtype::word);
-    PossibleValuesParser::new(words).map(|word| Dtype::called(&word).expect("CT-5 (a possible word is a type's)"))
 }
 
 /// Where an export goes, and with it in which form.

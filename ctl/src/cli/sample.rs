@@ -1,11 +1,9 @@
 //! `sample`: what it takes.
 
-use std::time::Duration;
-
 use clap::Args;
-use shoal_config::Bytes;
 
-use super::condition::{AtCommit, job_id};
+use super::condition::job_id;
+use super::here::Here;
 
 /// Arguments of `sample`.
 #[derive(Debug, Args)]
@@ -34,21 +32,12 @@ pub struct Sample {
     /// Print text as it comes, and not the prompt before it.
     #[arg(long)]
     pub stream: bool,
-    /// What may be taken here, weights included, such as `2GiB` [default: what this machine has free].
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<Bytes>,
-    /// With the weights of this committed step, `step=K`; else of the newest.
-    #[arg(long, value_name = "step=K")]
-    pub at: Option<AtCommit>,
     /// How text becomes tokens: `bytes`, `gpt2`, `o200k`, or a tokenizer.json; else what the job's data was made with.
     #[arg(long, value_name = "NAME|PATH")]
     pub tokenizer: Option<String>,
-    /// Compute threads.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub threads: u32,
-    /// Give up after this long if the weights are not there, with exit code 3.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
+    /// With what it is computed.
+    #[command(flatten)]
+    pub here: Here,
 }
 
 fn temperature(text: &str) -> Result<f64, String> {

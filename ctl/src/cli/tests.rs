@@ -55,7 +55,7 @@ const MEANT: [(&str, &str); 25] = [
     ),
     (
         "eval j1 --data x --kind llmc --samples 7",
-        r#"Eval(Eval { job: "j1", data: Some("x"), kind: Some(Llmc), tokenizer: None, samples: Some(7), memory: None, at: None, threads: 1, timeout: 300s })"#,
+        r#"Eval(Eval { job: "j1", data: Some("x"), kind: Some(Llmc), tokenizer: None, samples: Some(7), here: Here { memory: None, at: None, threads: 1, timeout: 300s } })"#,
     ),
     ("drain w2", r#"Drain(NodeName { node: "w2" })"#),
     ("chaos panic-stage j1 --node w1", r#"Chaos(PanicStage { job: "j1", node: Some("w1") })"#),

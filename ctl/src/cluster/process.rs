@@ -2,7 +2,7 @@
 //!
 //! CT-4 (a running process is listed in /proc): a system without /proc is none that this runs on.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -84,7 +84,7 @@ pub fn wait_for_end(processes: &[Process], deadline: Duration) -> Vec<Process> {
 ///
 /// # Errors
 /// If the log cannot be opened or the program not started.
-pub fn spawn(program: &Path, arguments: &[OsString], log: &Path) -> Result<Process, Failure> {
+pub fn spawn(program: &Path, arguments: &[&OsStr], log: &Path) -> Result<Process, Failure> {
     let file = OpenOptions::new().create(true).append(true).open(log).map_err(Failure::file("open", log))?;
     let copy = file.try_clone().map_err(Failure::file("open", log))?;
     let child = Command::new(program)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn sleeper(log: &Path) -> Process {
-        spawn(Path::new("/bin/sh"), &["-c".into(), "echo up; exec sleep 60".into()], log).expect("start a shell")
+        spawn(Path::new("/bin/sh"), &["-c".as_ref(), "echo up; exec sleep 60".as_ref()], log).expect("start a shell")
     }
 
     #[test]

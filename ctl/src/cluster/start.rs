@@ -1,6 +1,6 @@
 //! `up`: from nothing, or from what is left, to a coordinator and N live workers.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -188,17 +188,7 @@ fn coordinator(dir: &LocalCluster, program: &Path, http_port: u16, give_up: Inst
             ))
         })?;
     }
-    let arguments = [
-        "daemon".into(),
-        "respawn".into(),
-        "--dir".into(),
-        dir.paths().root().into(),
-        "--http".into(),
-        format!("127.0.0.1:{http_port}").into(),
-        "--log".into(),
-        dir.paths().log(COORDINATOR).into(),
-    ];
-    launch(dir, program, COORDINATOR, &arguments)
+    launch(dir, program, COORDINATOR, &["respawn", "--http", &format!("127.0.0.1:{http_port}")])
 }
 
 /// Waits for a coordinator whose respawner was killed: it ends by itself, and until then it has the directory and its ports,
@@ -250,21 +240,16 @@ fn worker(dir: &LocalCluster, program: &Path, spec: NodeSpec) -> Result<Started,
     let name = spec.name.as_str();
     dir.write_node(&spec)?;
     identity::make_node(dir.paths(), name)?;
-    let arguments = [
-        "daemon".into(),
-        "worker".into(),
-        "--dir".into(),
-        dir.paths().root().into(),
-        "--name".into(),
-        name.into(),
-        "--log".into(),
-        dir.paths().log(name).into(),
-    ];
-    launch(dir, program, name, &arguments)
+    launch(dir, program, name, &["worker", "--name", name])
 }
 
-fn launch(dir: &LocalCluster, program: &Path, name: &str, arguments: &[OsString]) -> Result<Started, Failure> {
-    let process = process::spawn(program, arguments, &dir.paths().log(name))?;
+/// A daemon of this directory, with a log by its name: its role, and what goes with it.
+fn launch(dir: &LocalCluster, program: &Path, name: &str, role: &[&str]) -> Result<Started, Failure> {
+    let (root, log) = (dir.paths().root(), dir.paths().log(name));
+    let mut arguments: Vec<&OsStr> = vec!["daemon".as_ref()];
+    arguments.extend(role.iter().map(OsStr::new));
+    arguments.extend([OsStr::new("--dir"), root.as_ref(), OsStr::new("--log"), log.as_ref()]);
+    let process = process::spawn(program, &arguments, &log)?;
     let started = Started { name: name.to_owned(), process };
     dir.record(&started)?;
     Ok(started)

@@ -129,7 +129,7 @@ mod tests {
         let claim = cluster.claim(CLAIM).expect("claim");
         let shell = |script: &str| {
             let log = dir.path().join("log");
-            process::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], &log).expect("start a shell")
+            process::spawn(Path::new("/bin/sh"), &["-c".as_ref(), script.as_ref()], &log).expect("start a shell")
         };
         let (ours, stranger) = (shell("exec sleep 60"), shell("exec sleep 60"));
         cluster.record(&Started { name: "w1".into(), process: ours }).expect("record");

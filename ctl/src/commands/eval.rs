@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use shoal_config::spec::{DataFormat, DataSpec, Validation};
 use shoal_daemon::whole::{LossError, Purpose, Room, Tokens, Whole, WholeError};
@@ -13,9 +13,9 @@ use shoal_plan::job::{Job, TokenizerKind};
 use super::Context;
 use crate::cli::{DataKind, Eval};
 use crate::failure::{Failure, Verdict, whole};
-use crate::output::Show;
 use crate::output::table::facts;
 use crate::output::units::{count, loss};
+use crate::output::{Show, bar};
 use crate::{machine, text_file, tokenizer, weights};
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Answer {
 pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
     let client = &context.client;
     let job = client.job(&args.job)?;
-    let write = || client.write(&args.job, args.at.map(|at| at.0), args.timeout);
+    let write = || client.write(&args.job, args.here.at.map(|at| at.0), args.here.timeout);
     if job.data.train_tokens == 0 {
         // Its data was not read, so there are no weights, and the cluster says why.
         write()?;
@@ -44,18 +44,14 @@ pub(super) fn run(context: &Context, args: &Eval) -> Result<Verdict, Failure> {
         None => Given::Tokens(Tokens::validation(&job).map_err(|error| usage(&error.into()))?),
     };
     let own = job.spec.train.evaluate.map(|own| own.samples).filter(|_| args.data.is_none());
-    let room = Room { text: given.bytes(), ..machine::room(args.memory, args.threads) };
+    let room = Room { text: given.bytes(), ..machine::room(args.here.memory, args.here.threads) };
     let mut model = Whole::new(&job.spec, Purpose::Evaluate, room).map_err(refused)?;
     let tokens = given.tokens(&job)?;
     let written = write()?;
     weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
         model.write_weights(block, interval, values);
     })?;
-    let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("evaluating [{bar:32}] {pos} of {len} samples")
-            .expect("UI-1 (the template is valid)")
-            .progress_chars("=> "),
-    );
+    let bar = ProgressBar::new(0).with_style(bar::style("evaluating [{bar:32}] {pos} of {len} samples"));
     let evaluated = model.loss(&tokens, args.samples.or(own), |seen, of| {
         bar.set_length(of);
         bar.set_position(seen);

@@ -41,9 +41,9 @@ pub(super) fn run(context: &Context, args: &Sample) -> Result<Verdict, Failure> 
     let made_of = Text::of(&job, args.tokenizer.as_deref())?;
     let Text { tokenizer, end } = &made_of;
     let prompt = made_of.prompt(&args.prompt, job.spec.model.vocab())?;
-    let room = machine::room(args.memory, args.threads);
+    let room = machine::room(args.here.memory, args.here.threads);
     let mut writer = Writer::new(&job.spec, (prompt.len() as u64, args.max_tokens), room).map_err(failed)?;
-    let written = client.write(&args.job, args.at.map(|at| at.0), args.timeout)?;
+    let written = client.write(&args.job, args.here.at.map(|at| at.0), args.here.timeout)?;
     weights::load(client, (&args.job, &job), written.step, |block, interval, values| {
         writer.write_weights(block, interval, values);
     })?;

@@ -3,12 +3,13 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use shoal_wire::api::{DataReading, Fault, JobStatus};
 
 use super::{Context, job_file};
 use crate::cli::Submit;
 use crate::failure::{Failure, Verdict};
+use crate::output::bar;
 
 /// A reading that stands still for so long is worth a word.
 const STILL_SECONDS: u64 = 10;
@@ -45,7 +46,7 @@ fn read_through(context: &Context, job: &str, timeout: Option<Duration>) -> Resu
         }
         if bar.is_hidden() && std::io::stderr().is_terminal() {
             bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-            bar.set_style(style());
+            bar.set_style(bar::style("{prefix} [{bar:32}] {percent}%{msg}"));
             bar.set_prefix(format!("{job} is submitted; its data is read"));
         }
         bar.set_message(hint(&reading));
@@ -82,12 +83,6 @@ fn refused(status: &JobStatus) -> Result<(), Failure> {
         Fault::Data => Failure::Usage(said),
         Fault::Run => Failure::No(said),
     })
-}
-
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix} [{bar:32}] {percent}%{msg}")
-        .expect("UI-1 (the template is valid)")
-        .progress_chars("=> ")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::outcome::RunResult;
 use super::stage::Stage;
 use crate::failure::Failure;
 use crate::output::table::word;
-use crate::output::units;
+use crate::output::{bar, units};
 
 /// Between two looks at the job.
 const LOOK: Duration = Duration::from_millis(15);
@@ -42,9 +42,7 @@ pub struct Finished {
 /// How the progress of a run is drawn.
 #[must_use]
 pub fn bar_style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix} [{bar:32}] {pos}/{len}  {msg}")
-        .expect("UI-1 (the template is valid)")
-        .progress_chars("=> ")
+    bar::style("{prefix} [{bar:32}] {pos}/{len}  {msg}")
 }
 
 impl<'a> Run<'a> {

@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use shoal_data::documents::BadDocument;
 use shoal_data::prepare::{Phase, Watch};
 
 use crate::output::units::{bytes, count};
-use crate::output::{Format, json};
+use crate::output::{Format, bar, json};
 
 /// Bad documents that are named; the others are only counted.
 const NAMED: u64 = 10;
@@ -102,10 +102,7 @@ impl Watch for Progress {
             Phase::Writing => ("writing shards", "tokens", "{human_pos} of {human_len} tokens"),
             Phase::Hashing => ("hashing shards", "tokens", "{human_pos} of {human_len} tokens"),
         };
-        let style = ProgressStyle::with_template(&format!("{{prefix:14}} [{{bar:32}}] {{percent}}%  {template}"))
-            .expect("UI-1 (the template is valid)")
-            .progress_chars("=> ");
-        self.bar.set_style(style);
+        self.bar.set_style(bar::style(&format!("{{prefix:14}} [{{bar:32}}] {{percent}}%  {template}")));
         self.bar.set_prefix(doing);
         self.bar.set_length(total);
         self.bar.reset();
