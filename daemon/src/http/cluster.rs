@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::routing::{MethodRouter, post};
 use shoal_actors::coordinator::{CoordinatorMsg, NodeOrder, Read};
 use shoal_plan::ids::JobId;
 use shoal_wire::api::{NodeInfo, OnNode};
@@ -27,33 +28,12 @@ pub(super) async fn shutdown(State(app): State<App>) -> Result<StatusCode, Fault
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn panic_stage(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    bytes: Bytes,
-) -> Result<StatusCode, Fault> {
-    chaos(app, &id, &bytes, |job| Chaos::PanicStage { job }).await
-}
-
-pub(super) async fn hang_stage(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    bytes: Bytes,
-) -> Result<StatusCode, Fault> {
-    chaos(app, &id, &bytes, |job| Chaos::HangStage { job }).await
-}
-
-pub(super) async fn poison_stage(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    bytes: Bytes,
-) -> Result<StatusCode, Fault> {
-    chaos(app, &id, &bytes, |job| Chaos::PoisonStage { job }).await
-}
-
-async fn chaos(app: App, id: &str, bytes: &Bytes, chaos: impl FnOnce(JobId) -> Chaos) -> Result<StatusCode, Fault> {
-    let chaos = chaos(call::job_id(id)?);
-    let OnNode { node } = call::full_body(bytes)?;
-    app.ask(READ, |reply| CoordinatorMsg::Node(NodeOrder::Chaos(node, chaos, reply))).await?;
-    Ok(StatusCode::NO_CONTENT)
+/// A fault of one kind, at a node of a job.
+pub(super) fn chaos(fault: fn(JobId) -> Chaos) -> MethodRouter<App> {
+    post(async move |State(app): State<App>, Path(id): Path<String>, bytes: Bytes| -> Result<StatusCode, Fault> {
+        let fault = fault(call::job_id(&id)?);
+        let OnNode { node } = call::full_body(&bytes)?;
+        app.ask(READ, |reply| CoordinatorMsg::Node(NodeOrder::Chaos(node, fault, reply))).await?;
+        Ok(StatusCode::NO_CONTENT)
+    })
 }

@@ -25,6 +25,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use ractor::ActorRef;
 use shoal_actors::coordinator::CoordinatorMsg;
+use shoal_wire::control::Chaos;
 use tokio::sync::watch;
 
 use crate::token::Token;
@@ -67,9 +68,9 @@ pub fn router(app: App) -> Router {
         .route("/v1/jobs/{id}/cancel", post(orders::cancel))
         .route("/v1/jobs/{id}/digest", post(orders::digest))
         .route("/v1/jobs/{id}/write", post(orders::write))
-        .route("/v1/jobs/{id}/chaos/panic-stage", post(cluster::panic_stage))
-        .route("/v1/jobs/{id}/chaos/hang-stage", post(cluster::hang_stage))
-        .route("/v1/jobs/{id}/chaos/poison-stage", post(cluster::poison_stage))
+        .route("/v1/jobs/{id}/chaos/panic-stage", cluster::chaos(|job| Chaos::PanicStage { job }))
+        .route("/v1/jobs/{id}/chaos/hang-stage", cluster::chaos(|job| Chaos::HangStage { job }))
+        .route("/v1/jobs/{id}/chaos/poison-stage", cluster::chaos(|job| Chaos::PoisonStage { job }))
         .route("/v1/jobs/{id}/state/{step}/{block}/{kind}", get(state::block))
         .route("/v1/jobs/{id}/hf", get(hf::files))
         .route("/v1/jobs/{id}/hf/{file}", get(hf::file))
