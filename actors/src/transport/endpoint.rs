@@ -19,6 +19,8 @@ use super::bearer::Callee;
 use super::config::EndpointConfig;
 use super::connect::ConnectError;
 use super::control::{Outgoing, Unqueued};
+use super::counters::Counters;
+use super::fences::Fences;
 use super::instance::Instance;
 use super::link::Stop;
 use super::patience::within;
@@ -26,7 +28,7 @@ use super::payload::{BulkSink, Payload};
 use super::peer::{Inbound, PeerId};
 use super::quic::{self, Configs};
 use super::send::{BulkError, SendError};
-use super::shared::{Parts, Shared};
+use super::shared::{Books, Shared};
 use super::table::Begin;
 use super::{accept, bulk, dial, watch};
 
@@ -120,7 +122,7 @@ impl Endpoint {
             quinn::Endpoint::new(quic::endpoint_config(), Some(server), udp, Arc::new(quinn::TokioRuntime))
                 .map_err(BindError::Thread)?
         };
-        let shared = Arc::new(Shared::new(Parts {
+        let shared = Arc::new(Shared {
             local,
             own,
             limits: config.limits,
@@ -130,7 +132,11 @@ impl Endpoint {
             configs,
             sink,
             inbound,
-        }));
+            desk: Arc::default(),
+            fences: Fences::default(),
+            counters: Counters::default(),
+            books: Books::default(),
+        });
         let handle = runtime.handle().clone();
         let (alive, ended) = oneshot::channel();
         let serving = Arc::clone(&shared);

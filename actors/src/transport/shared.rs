@@ -33,58 +33,31 @@ pub(super) struct Shared {
     pub(super) desk: Arc<Desk>,
     pub(super) fences: Fences,
     pub(super) counters: Counters,
+    pub(super) books: Books,
+}
+
+/// What an endpoint knows of its peers.
+#[derive(Default)]
+pub(super) struct Books {
     table: Mutex<Table<Link>>,
     dialled: Mutex<HashMap<PeerId, (Callee, Hello)>>,
     numbers: AtomicU64,
 }
 
-/// The parts that an endpoint is made of.
-pub(super) struct Parts {
-    pub(super) local: SocketAddr,
-    pub(super) own: Instance,
-    pub(super) limits: Limits,
-    pub(super) timing: Timing,
-    pub(super) tuning: Tuning,
-    pub(super) quic: quinn::Endpoint,
-    pub(super) configs: Configs,
-    pub(super) sink: Arc<dyn BulkSink>,
-    pub(super) inbound: mpsc::Sender<Inbound>,
-}
-
 impl Shared {
-    pub(super) fn new(parts: Parts) -> Self {
-        Self {
-            local: parts.local,
-            own: parts.own,
-            limits: parts.limits,
-            timing: parts.timing,
-            tuning: parts.tuning,
-            quic: parts.quic,
-            configs: parts.configs,
-            sink: parts.sink,
-            inbound: parts.inbound,
-            desk: Arc::default(),
-            fences: Fences::default(),
-            counters: Counters::default(),
-            table: Mutex::new(Table::new()),
-            dialled: Mutex::default(),
-            numbers: AtomicU64::new(0),
-        }
-    }
-
     /// Never held across a wait.
     pub(super) fn table(&self) -> MutexGuard<'_, Table<Link>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The peers that this end dials: whom to expect, and what to say.
     pub(super) fn dialled(&self) -> MutexGuard<'_, HashMap<PeerId, (Callee, Hello)>> {
-        self.dialled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.dialled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that this endpoint has not used.
     pub(super) fn number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+        self.books.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Hands something to the endpoint's owner, when it has room. An owner that is gone wants nothing more.

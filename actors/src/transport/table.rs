@@ -88,11 +88,13 @@ pub(super) enum Arrival<L> {
     Closed,
 }
 
-impl<L> Table<L> {
-    pub(super) fn new() -> Self {
+impl<L> Default for Table<L> {
+    fn default() -> Self {
         Self { slots: HashMap::new(), tokens: 0, closed: false }
     }
+}
 
+impl<L> Table<L> {
     /// The owner wants a connection.
     pub(super) fn begin(&mut self, peer: PeerId) -> Begin {
         if self.closed {

@@ -24,7 +24,7 @@ fn dial<L>(table: &mut Table<L>, peer: PeerId) -> u64 {
 fn crossing_dials_leave_one_connection() {
     let now = Instant::now();
     for higher_first in [true, false] {
-        let (mut low, mut high) = (Table::new(), Table::new());
+        let (mut low, mut high) = (Table::default(), Table::default());
         let (low_token, high_token) = (dial(&mut low, worker(2)), dial(&mut high, worker(1)));
         let refuse = |low: &mut Table<_>| {
             let arrival = low.arrived(worker(2), Some(worker(1)), &entry(Dialler::There, now), GRACE);
@@ -48,7 +48,7 @@ fn crossing_dials_leave_one_connection() {
 #[test]
 fn a_newer_connection_waits_until_the_end_of_the_older_is_told() {
     let now = Instant::now();
-    let mut table = Table::new();
+    let mut table = Table::default();
     let peer = worker(1);
     let old = entry(Dialler::There, now);
     assert!(matches!(table.arrived(peer, Some(worker(2)), &old, GRACE), Arrival::Installed(_)));
@@ -69,7 +69,7 @@ fn a_newer_connection_waits_until_the_end_of_the_older_is_told() {
 #[test]
 fn a_long_standing_connection_gives_way_to_a_dial_from_the_other_end() {
     let now = Instant::now();
-    let mut table = Table::new();
+    let mut table = Table::default();
     let token = dial(&mut table, worker(2));
     assert!(table.dialled(worker(2), token, entry(Dialler::Here, now)).is_some());
     let late = entry(Dialler::There, now + GRACE);
@@ -79,7 +79,7 @@ fn a_long_standing_connection_gives_way_to_a_dial_from_the_other_end() {
 #[test]
 fn a_broken_link_is_restored_or_given_up_once() {
     let now = Instant::now();
-    let mut table = Table::new();
+    let mut table = Table::default();
     let peer = worker(1);
     let first = entry(Dialler::There, now);
     assert!(matches!(table.arrived(peer, None, &first, GRACE), Arrival::Installed(_)));
@@ -96,7 +96,7 @@ fn a_broken_link_is_restored_or_given_up_once() {
 
 #[test]
 fn those_who_wait_for_a_dial_get_its_outcome() {
-    let mut table: Table<&str> = Table::new();
+    let mut table: Table<&str> = Table::default();
     let token = dial(&mut table, worker(1));
     let Begin::Wait(outcome) = table.begin(worker(1)) else { panic!("a second connect waits for the first") };
     table.failed(worker(1), token, ConnectError::ShutDown);
