@@ -12,6 +12,8 @@ pub mod holder;
 pub mod loader;
 pub mod node;
 pub mod stage;
+#[cfg(test)]
+mod testing;
 pub mod transport;
 pub mod written;
 

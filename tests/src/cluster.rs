@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use shoal_wire::api::{EventLine, JobStatus, NodeInfo, NodeState, StateDigest};
 use tempfile::TempDir;
 
-use crate::wait;
+use crate::{JobFile, wait};
 
 /// Started by `shoalctl up`, ended by `shoalctl down` when dropped.
 pub struct Cluster {
@@ -136,6 +136,30 @@ impl Cluster {
     pub fn final_digest(&self, job: &str) -> StateDigest {
         self.wait(job, "done");
         self.json(&["digest", job])
+    }
+
+    /// Digest that a job ends with: a job file under this name, trained with nobody touching it.
+    pub fn undisturbed(&self, file: &JobFile, name: &str) -> String {
+        self.final_digest(&self.submit(&file.write(self.path(), name))).state_blake3
+    }
+
+    /// Kills the coordinator; back when the next one answers for a job.
+    ///
+    /// # Panics
+    /// If none comes.
+    pub fn kill_coordinator(&self, job: &str) {
+        self.signal(self.coordinator_pid(), rustix::process::Signal::KILL);
+        self.coordinator_answers(job);
+    }
+
+    /// Waits for a coordinator that was killed to answer for a job again.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn coordinator_answers(&self, job: &str) {
+        wait::until("the coordinator to answer again", Duration::from_secs(30), || {
+            self.run(&["status", job]).status.success().then_some(())
+        });
     }
 
     /// The coordinator's process.

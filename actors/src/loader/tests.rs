@@ -1,28 +1,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shoal_config::spec::Gpt2Spec;
 use shoal_plan::job::Job;
 use tempfile::TempDir;
 
 use super::checked::Checked;
 use super::*;
+use crate::testing::gpt2;
 
 mod shards;
 
 fn model(context: u32, vocab: u32) -> ModelSpec {
-    ModelSpec::Gpt2(Gpt2Spec {
-        layers: 1,
-        heads: 1,
-        width: 16,
-        context,
-        vocab,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-        bias: true,
-        tied_head: true,
-    })
+    gpt2([1, 1, 16, context, vocab])
 }
 
 fn spec(format: DataFormat, path: &Path, fraction: f64) -> DataSpec {

@@ -2,7 +2,6 @@ use std::fs;
 use std::sync::Arc;
 
 use safetensors::SafeTensors;
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest;
 use shoal_plan::ids::{BlockId, Digest, JobId};
@@ -12,23 +11,13 @@ use shoal_wire::api::NodeReport;
 use tempfile::TempDir;
 
 use super::*;
+use crate::testing::gpt2;
 
 const JOB: JobId = JobId(7);
 const KINDS: [Kind; 3] = [Kind::Weight, Kind::Moment1, Kind::Moment2];
 
 fn table() -> ModelTable {
-    ModelTable::of(&ModelSpec::Gpt2(Gpt2Spec {
-        layers: 1,
-        heads: 2,
-        width: 32,
-        context: 8,
-        vocab: 256,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-        bias: true,
-        tied_head: true,
-    }))
+    ModelTable::of(&gpt2([1, 2, 32, 8, 256]))
 }
 
 fn version(step: u64) -> Version {

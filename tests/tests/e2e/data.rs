@@ -25,8 +25,7 @@ fn reason_of_failure(cluster: &Cluster, job: &str) -> String {
 fn a_node_without_the_data_is_left_out_and_the_others_go_on() {
     let cluster = cluster(2);
     let file = long();
-    let job = cluster.submit(&file.write(cluster.path(), "undisturbed"));
-    let want = cluster.final_digest(&job).state_blake3;
+    let want = cluster.undisturbed(&file, "undisturbed");
 
     let job = cluster.submit(&file.write(cluster.path(), "left-out"));
     cluster.wait(&job, "step=10");

@@ -13,8 +13,7 @@ use crate::cluster;
 fn a_trained_state_that_cannot_be_written_waits_for_room() {
     let cluster = cluster(2);
     let file = JobFile { pipeline: 1, ..JobFile::default() };
-    let job = cluster.submit(&file.write(cluster.path(), "undisturbed"));
-    let want = cluster.final_digest(&job).state_blake3;
+    let want = cluster.undisturbed(&file, "undisturbed");
 
     // A file where the directory of the next job's pieces has to be.
     let blocks: Vec<_> =
@@ -48,8 +47,7 @@ fn a_trained_state_that_cannot_be_written_waits_for_room() {
 fn a_journal_that_cannot_be_written_ends_the_coordinator_and_its_respawner_goes_on() {
     let cluster = cluster(2);
     let file = JobFile { steps: 60, ..JobFile::default() };
-    let job = cluster.submit(&file.write(cluster.path(), "undisturbed"));
-    let want = cluster.final_digest(&job).state_blake3;
+    let want = cluster.undisturbed(&file, "undisturbed");
 
     let job = cluster.submit(&file.write(cluster.path(), "journal-full"));
     cluster.wait(&job, "step=10");

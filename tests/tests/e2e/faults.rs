@@ -13,10 +13,10 @@ fn long() -> JobFile {
     JobFile { steps: 60, ..JobFile::default() }
 }
 
-/// Digest of the run that nobody disturbs, on the cluster as it stands.
-fn undisturbed(cluster: &Cluster, file: &JobFile) -> String {
-    let job = cluster.submit(&file.write(cluster.path(), "undisturbed"));
-    cluster.final_digest(&job).state_blake3
+/// A job that is about to be disturbed, and the digest that it has when nobody disturbs it.
+fn disturbed(cluster: &Cluster, file: &JobFile, name: &str) -> (String, String) {
+    let want = cluster.undisturbed(file, "undisturbed");
+    (cluster.submit(&file.write(cluster.path(), name)), want)
 }
 
 /// Same digest, no step lost.
@@ -30,8 +30,7 @@ fn assert_unharmed(cluster: &Cluster, job: &str, want: &str) -> JobStatus {
 #[test]
 fn a_worker_is_killed_and_another_joins() {
     let cluster = cluster(4);
-    let want = undisturbed(&cluster, &long());
-    let job = cluster.submit(&long().write(cluster.path(), "killed"));
+    let (job, want) = disturbed(&cluster, &long(), "killed");
     for (step, victim) in [(12, 0), (26, 3), (40, 1)] {
         cluster.wait(&job, &format!("step={step}"));
         cluster.wait(&job, "redundancy=full");
@@ -47,8 +46,7 @@ fn a_worker_is_killed_and_another_joins() {
 fn a_stage_panics_and_no_node_is_lost() {
     let cluster = cluster(2);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "panics"));
+    let (job, want) = disturbed(&cluster, &file, "panics");
     cluster.wait(&job, "step=10");
     let node = cluster.nodes().swap_remove(1).node;
     cluster.ok(&["chaos", "panic-stage", &job, "--node", &node]);
@@ -62,8 +60,7 @@ fn a_stage_panics_and_no_node_is_lost() {
 fn a_device_that_hangs_costs_its_node_and_no_step() {
     let cluster = cluster(3);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "hangs"));
+    let (job, want) = disturbed(&cluster, &file, "hangs");
     cluster.wait(&job, "step=10");
     let hung = cluster.nodes().swap_remove(0);
     cluster.ok(&["chaos", "hang-stage", &job, "--node", &hung.node]);
@@ -79,8 +76,7 @@ fn a_device_that_hangs_costs_its_node_and_no_step() {
 #[test]
 fn a_stopped_worker_is_lost_and_its_return_changes_nothing() {
     let cluster = cluster(4);
-    let want = undisturbed(&cluster, &long());
-    let job = cluster.submit(&long().write(cluster.path(), "zombie"));
+    let (job, want) = disturbed(&cluster, &long(), "zombie");
     cluster.wait(&job, "step=10");
     let zombie = cluster.nodes().swap_remove(2);
     cluster.signal(zombie.pid, Signal::STOP);
@@ -95,13 +91,9 @@ fn a_stopped_worker_is_lost_and_its_return_changes_nothing() {
 fn the_coordinator_is_killed_and_comes_back() {
     let cluster = cluster(2);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "coordinator"));
+    let (job, want) = disturbed(&cluster, &file, "coordinator");
     cluster.wait(&job, "step=15");
-    cluster.signal(cluster.coordinator_pid(), Signal::KILL);
-    wait::until("the coordinator to answer again", Duration::from_secs(30), || {
-        cluster.run(&["status", &job]).status.success().then_some(())
-    });
+    cluster.kill_coordinator(&job);
     assert_unharmed(&cluster, &job, &want);
 }
 
@@ -110,16 +102,13 @@ fn the_coordinator_is_killed_and_comes_back() {
 fn the_coordinator_and_a_worker_are_killed_together() {
     let cluster = cluster(2);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "together"));
+    let (job, want) = disturbed(&cluster, &file, "together");
     cluster.wait(&job, "step=15");
     cluster.wait(&job, "redundancy=full");
     let worker = cluster.nodes().swap_remove(1).pid;
     cluster.signal(cluster.coordinator_pid(), Signal::KILL);
     cluster.signal(worker, Signal::KILL);
-    wait::until("the coordinator to answer again", Duration::from_secs(30), || {
-        cluster.run(&["status", &job]).status.success().then_some(())
-    });
+    cluster.coordinator_answers(&job);
     assert_unharmed(&cluster, &job, &want);
     let lost: Vec<_> = cluster.events(&job).into_iter().filter(|e| e.kind == "node_lost").collect();
     assert!(lost.len() == 1 && lost[0].reason.contains("its process died"), "{lost:#?}");
@@ -129,8 +118,7 @@ fn the_coordinator_and_a_worker_are_killed_together() {
 fn pause_resume_and_a_digest_on_the_way() {
     let cluster = cluster(2);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "paused"));
+    let (job, want) = disturbed(&cluster, &file, "paused");
     cluster.ok(&["pause", &job, "--at", "step=20"]);
     wait::until("the job to pause", Duration::from_secs(60), || {
         (cluster.status(&job).state == JobState::Paused).then_some(())
@@ -146,8 +134,7 @@ fn pause_resume_and_a_digest_on_the_way() {
 fn two_kills_at_once_lose_steps_and_say_so() {
     let cluster = cluster(2);
     let file = JobFile { data: 1, ..long() };
-    let want = undisturbed(&cluster, &file);
-    let job = cluster.submit(&file.write(cluster.path(), "rollback"));
+    let (job, want) = disturbed(&cluster, &file, "rollback");
     cluster.wait(&job, "step=15");
     let pids: Vec<_> = cluster.nodes().into_iter().map(|n| n.pid).collect();
     for pid in pids {

@@ -1,9 +1,6 @@
 //! Half types, as a person meets them.
 
-use std::time::Duration;
-
-use rustix::process::Signal;
-use shoal_tests::{Cluster, JobFile, wait};
+use shoal_tests::{Cluster, JobFile};
 use shoal_wire::api::JobState;
 
 use crate::cluster;
@@ -26,10 +23,7 @@ fn half_types_end_in_one_digest_whatever_dies() {
     assert!(scale.is_some_and(|scale| scale != 1024.0), "40 steps are longer than its window: {scale:?}");
     let job = submit(&cluster, "killed");
     cluster.wait(&job, "step=12");
-    cluster.signal(cluster.coordinator_pid(), Signal::KILL);
-    wait::until("the coordinator to answer again", Duration::from_secs(30), || {
-        cluster.run(&["status", &job]).status.success().then_some(())
-    });
+    cluster.kill_coordinator(&job);
     cluster.wait(&job, "step=20");
     cluster.wait(&job, "redundancy=full");
     cluster.kill(1);

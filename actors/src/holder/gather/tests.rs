@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use shoal_config::spec::{Gpt2Spec, ModelSpec};
 use shoal_exact::ExactSum;
 use shoal_kernels::{Budget, Tag, Tier};
 use shoal_plan::ids::{BlockId, NodeId};
@@ -8,23 +7,13 @@ use shoal_plan::lanes::subtrees;
 use shoal_plan::space::{GradPart, Interval};
 
 use super::*;
+use crate::testing::gpt2;
 
 const LANES: u32 = 5;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn table() -> Arc<ModelTable> {
-    Arc::new(ModelTable::of(&ModelSpec::Gpt2(Gpt2Spec {
-        layers: 1,
-        heads: 1,
-        width: 16,
-        context: 8,
-        vocab: 256,
-        dropout: 0.0,
-        layer_norm_epsilon: 1e-5,
-        init_range: 0.02,
-        bias: true,
-        tied_head: true,
-    })))
+    Arc::new(ModelTable::of(&gpt2([1, 1, 16, 8, 256])))
 }
 
 fn thread() -> DeviceThread {

@@ -31,6 +31,15 @@ async fn a_second_connect_finds_the_first() {
     assert_eq!(a.endpoint.peers(), [worker(2)]);
 }
 
+/// Both of a pair say that their link broke, and that it is there again.
+async fn broken_and_back(a: &mut End, b: &mut End, what: &str) {
+    let at_a = async { (a.down().await, a.up().await) };
+    let at_b = async { (b.down().await, b.up().await) };
+    let (at_a, at_b) = tokio::join!(at_a, at_b);
+    assert_eq!(at_a, (DownCause::LinkReset, worker(2)), "{what}");
+    assert_eq!(at_b, (DownCause::LinkReset, worker(1)), "{what}");
+}
+
 /// The connection breaks while both processes live: both say so, the dialler dials again, and it works as before.
 #[tokio::test]
 async fn a_broken_link_comes_back() {
@@ -39,11 +48,7 @@ async fn a_broken_link_comes_back() {
         let link = if breaker == 1 { a.link(2) } else { b.link(1) };
         quic::CloseCode::Replaced.close(&link.connection, "a fault");
         drop(link);
-        let at_a = async { (a.down().await, a.up().await) };
-        let at_b = async { (b.down().await, b.up().await) };
-        let (at_a, at_b) = tokio::join!(at_a, at_b);
-        assert_eq!(at_a, (DownCause::LinkReset, worker(2)), "round {round}");
-        assert_eq!(at_b, (DownCause::LinkReset, worker(1)), "round {round}");
+        broken_and_back(&mut a, &mut b, &format!("round {round}")).await;
         a.endpoint.send(worker(2), &heartbeat(5)).expect("connected");
         assert_eq!(b.heard().await, 5);
     }
@@ -67,11 +72,7 @@ async fn an_end_without_a_goodbye_is_a_broken_link() {
     ];
     for (fault, make) in faults {
         make(&a.link(2));
-        let at_a = async { (a.down().await, a.up().await) };
-        let at_b = async { (b.down().await, b.up().await) };
-        let (at_a, at_b) = tokio::join!(at_a, at_b);
-        assert_eq!(at_a, (DownCause::LinkReset, worker(2)), "{fault}");
-        assert_eq!(at_b, (DownCause::LinkReset, worker(1)), "{fault}");
+        broken_and_back(&mut a, &mut b, fault).await;
         b.endpoint.send(worker(1), &heartbeat(5)).expect("connected");
         assert_eq!(a.heard().await, 5);
     }
