@@ -3,6 +3,7 @@
 mod bulk;
 mod control;
 mod death;
+mod given_up;
 mod half;
 mod meeting;
 mod trust;

@@ -12,6 +12,7 @@ mod bulk;
 mod coordinator;
 mod faults;
 mod hang;
+mod jobs;
 mod model;
 mod moves;
 mod oracle;

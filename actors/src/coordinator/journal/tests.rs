@@ -1,10 +1,10 @@
 use std::path::Path;
 
 use shoal_plan::engine::{Happening, Record, State};
-use shoal_plan::ids::Digest;
 
 use super::*;
 use crate::coordinator::intake::{Coming, restore};
+use crate::testing::facts;
 
 fn folded(entries: Vec<Entry>) -> Restored {
     let journal = MemoryJournal::default();
@@ -41,13 +41,7 @@ fn a_node_that_is_gone_keeps_its_name_and_is_gone_whatever_the_order() {
 /// IN-1: only what a job's data is decides whether it is to be read, unless the job is over.
 #[test]
 fn a_job_is_read_again_unless_its_facts_are_there_or_it_is_over() {
-    let data = DataFacts {
-        digest: Digest([7; 32]),
-        train_tokens: 900,
-        validation_digest: Digest::default(),
-        validation_tokens: 100,
-        tokenizer: None,
-    };
+    let data = facts(900, 100);
     let facts = Entry::Facts { job: JobId(1), data, weights: None };
     let submitted = line(0, Record::Happened(Happening::Submitted));
     let state = |state| line(1, Record::State(state));

@@ -1,10 +1,9 @@
 //! Which job nodes work for, and what the others wait for.
 
-use shoal_plan::ids::Digest;
-use shoal_plan::job::DataFacts;
 use shoal_wire::journal::Entry;
 
 use super::*;
+use crate::testing::facts;
 
 /// A job whose data cannot be read to its end: it is a terabyte of a sparse file.
 fn endless(dir: &std::path::Path) -> shoal_config::JobSpec {
@@ -33,13 +32,7 @@ async fn the_job_that_had_its_turn_keeps_it_under_the_next_coordinator() {
     assert_eq!(a.until("a fence", holder).await.0, quick);
 
     // Now the other one is read, too, and the coordinator dies.
-    let data = DataFacts {
-        digest: Digest([7; 32]),
-        train_tokens: 5_000,
-        validation_digest: Digest::default(),
-        validation_tokens: 500,
-        tokenizer: None,
-    };
+    let data = facts(5_000, 500);
     stage.journal.append(&Entry::Facts { job: slow, data, weights: None }).expect("memory takes all");
     stage.replace().await;
     let mut back = Fake::new(&stage.ca, "a");

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::STEPS;
 use super::cluster::{Cluster, Ending, Layout, job, text};
+use crate::testing::ADAFACTOR;
 
 fn optimizers() -> [OptimizerSpec; 5] {
     let OptimizerSpec::AdamW(adam) = shoal_config::preset("tiny", "/".as_ref()).expect("a preset").train.optimizer
@@ -14,14 +15,7 @@ fn optimizers() -> [OptimizerSpec; 5] {
         panic!("the preset has AdamW");
     };
     let adafactor = |beta1, parameter_scale| {
-        OptimizerSpec::Adafactor(AdafactorSpec {
-            epsilon1: 1e-30,
-            clip_threshold: 1.0,
-            decay_rate: -0.8,
-            beta1,
-            parameter_scale,
-            weight_decay: 0.1,
-        })
+        OptimizerSpec::Adafactor(AdafactorSpec { beta1, parameter_scale, weight_decay: 0.1, ..ADAFACTOR })
     };
     [
         OptimizerSpec::Adam(adam),

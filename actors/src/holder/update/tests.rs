@@ -6,13 +6,14 @@ use shoal_kernels::{Budget, Tag, Tier};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::commit::{self, StepReport};
 use shoal_plan::ids::Digest;
-use shoal_plan::job::{DataFacts, Job};
+use shoal_plan::job::Job;
 use shoal_plan::ledger::{Head, Update, Version};
 use shoal_plan::protocol::{LossSum, Norm};
 use shoal_plan::space::{Interval, IntervalSet};
 
 use super::super::slot::Snapshot;
 use super::*;
+use crate::testing::{ADAFACTOR, facts};
 
 /// Goes element by element.
 fn adamw() -> OptimizerSpec {
@@ -22,12 +23,11 @@ fn adamw() -> OptimizerSpec {
 /// Takes whole parameters, and measures weights that it then changes.
 fn adafactor() -> OptimizerSpec {
     OptimizerSpec::Adafactor(AdafactorSpec {
-        epsilon1: 1e-30,
         clip_threshold: 0.5,
-        decay_rate: -0.8,
         beta1: Some(0.9),
         parameter_scale: Some(1e-3),
         weight_decay: 0.1,
+        ..ADAFACTOR
     })
 }
 
@@ -49,13 +49,7 @@ impl Bench {
         let device = Device::cpu(1, &arena).expect("room for scratch");
         let table = Arc::new(ModelTable::of_job(&spec));
         let optimizer = Optimizer::of(&spec, Arc::clone(&table));
-        let data = DataFacts {
-            digest: Digest::default(),
-            train_tokens: 5000,
-            validation_digest: Digest::default(),
-            validation_tokens: 700,
-            tokenizer: None,
-        };
+        let data = facts(5000, 700);
         let sum = |x| Norm::Finite(ExactSum::of(x));
         let report = StepReport { norm: sum(4.0), loss: LossSum { loss: sum(8.0), tokens: 128 } };
         let version = Version { step: 0, chain: Digest::default() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shoal_config::spec::{AdafactorSpec, OptimizerSpec, Wire};
+use shoal_config::spec::{OptimizerSpec, Wire};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{BlockId, NodeId};
 use shoal_plan::job::Job;
@@ -16,6 +16,7 @@ use shoal_wire::data::TrafficKind;
 use super::net::{Net, Planned};
 use super::{STEPS, tiny_of};
 use crate::holder::tests::cluster::Layout;
+use crate::testing::ADAFACTOR;
 
 const WORKERS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -109,15 +110,7 @@ fn moved(before: &Plan, after: &Planned, table: &ModelTable, node: NodeId) -> (u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_that_moves_is_what_its_new_holders_lack() {
-    let adafactor = OptimizerSpec::Adafactor(AdafactorSpec {
-        epsilon1: 1e-30,
-        clip_threshold: 1.0,
-        decay_rate: -0.8,
-        beta1: None,
-        parameter_scale: None,
-        weight_decay: 0.0,
-    });
-    for optimizer in [None, Some(adafactor)] {
+    for optimizer in [None, Some(OptimizerSpec::Adafactor(ADAFACTOR))] {
         // More steps than it can take until it is done with.
         let (_dir, mut job) = tiny_of(Layout::new(2, 1), 100_000);
         let train = &mut Arc::make_mut(&mut job).spec.train;
