@@ -10,8 +10,8 @@ const ALIGN: usize = 64;
 const PAGE: u64 = 4096;
 /// From here on a block is a mapping of its own, so that freeing it returns it to the system at once.
 const MAPPED: u64 = 64 << 10;
-/// From here on the kernel is asked for huge pages.
-const HUGE: u64 = 4 << 20;
+/// From here on the kernel is asked for huge pages, which are of this size on most machines.
+const HUGE: u64 = 2 << 20;
 
 pub(super) fn footprint(elements: usize) -> u64 {
     let bytes = (elements as u64).saturating_mul(4).max(1);

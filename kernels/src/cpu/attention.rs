@@ -72,6 +72,13 @@ by_class! {
 }
 
 by_class! {
+    /// Hides the keys behind a query.
+    fn hide(scores: &mut [f32]) {
+        scores.fill(0.0);
+    }
+}
+
+by_class! {
     fn dot(a: &[f32], b: &[f32]) -> f32 {
         let mut sum = Lanes::splat(0.0);
         let ((xs, x), (ys, y)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -189,7 +196,7 @@ impl CpuDevice {
                         if let Some(dropout) = dropout {
                             mask(self.class, seen, Stream::of(dropout, head.sample), head.mask_row(first + i));
                         }
-                        hidden.fill(0.0);
+                        hide(self.class, hidden);
                     }
                     let out = head.output() + first * width;
                     // SAFETY: as above; only this item writes this head's columns of these rows.
@@ -294,8 +301,8 @@ impl CpuDevice {
                     dropped_score_gradient(self.class, dp, p, stream, head.mask_row(first + i), mean, head.scale());
                 }
             }
-            p_hidden.fill(0.0);
-            dp_hidden.fill(0.0);
+            hide(self.class, p_hidden);
+            hide(self.class, dp_hidden);
         }
         // SAFETY: as above; only this item touches this group's columns of the gradient.
         unsafe {

@@ -7,10 +7,12 @@
 mod micro;
 mod pack;
 mod panels;
+mod prefetch;
 mod small;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod transpose;
 
 use std::ops::Range;
 
@@ -195,7 +197,8 @@ impl CpuDevice {
             return;
         }
         let unit = if m >= 8 * ROW_UNIT { ROW_UNIT } else { ROW_UNIT / 2 };
-        let (micro, len) = (Micro::of(self.products), Panels::len(Micro::of(self.products), k, n));
+        let micro = Micro::of(self.products);
+        let len = Panels::len(micro, k, n);
         let shared = (write == Write::Overwrite && !is_small(size) && len <= SHARED).then(|| self.shared_panels());
         let Some(mut room) = shared.flatten() else {
             self.pool.divide_evenly(m, unit, |rows| rectangle(rows, 0..n, None));

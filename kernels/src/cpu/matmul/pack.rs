@@ -1,7 +1,12 @@
 //! Operands in the order in which a microkernel reads them.
 
 use super::Strided;
-use crate::cpu::class::Class;
+use super::prefetch::{LINE, prefetch};
+use super::transpose::{SIDE, transpose};
+use crate::cpu::class::{Class, by_class};
+
+/// Rows that are asked for before they are read.
+const AHEAD: usize = 8;
 
 /// Columns of one panel: `to[p width + j]` is element (p, j) of `b`, for `depth` rows. Columns from `columns` on are zero.
 ///
@@ -17,21 +22,24 @@ pub(super) unsafe fn panel(
 ) {
     assert!(columns <= width && to.len() == depth * width, "KN-1 (shapes): {columns} columns of a panel of {width}");
     if b.column == 1 {
-        for (p, row) in to.chunks_exact_mut(width).enumerate() {
-            // SAFETY: `columns` elements of row p.
-            let from = unsafe { std::slice::from_raw_parts(b.base.add(p * b.row), columns) };
-            row[..columns].copy_from_slice(from);
-            row[columns..].fill(0.0);
-        }
+        // SAFETY: from the first element of the first row to the last of the last.
+        let from = unsafe { rows_of(b.base, b.row, depth, columns) };
+        copy_rows(class, to, width, from, b.row, columns);
         return;
     }
     let whole = if b.row == 1 { (depth / SIDE * SIDE, columns / SIDE * SIDE) } else { (0, 0) };
-    for j in (0..whole.1).step_by(SIDE) {
-        for p in (0..whole.0).step_by(SIDE) {
-            // SAFETY: a square within `b` and within the panel.
-            unsafe {
-                transpose(class, to.as_mut_ptr().add(p * width + j), width, b.base.add(p + j * b.column), b.column)
-            };
+    // Two squares of the same columns at a time are whole lines of `b`; what they become lies side by side.
+    for p in (0..whole.0).step_by(2 * SIDE) {
+        for j in (0..whole.1).step_by(SIDE) {
+            for row in 0..SIDE {
+                prefetch(b.base.wrapping_add(p + 2 * SIDE + (j + row) * b.column));
+            }
+            for p in (p..whole.0.min(p + 2 * SIDE)).step_by(SIDE) {
+                // SAFETY: a square within `b` and within the panel.
+                unsafe {
+                    transpose(class, to.as_mut_ptr().add(p * width + j), width, b.base.add(p + j * b.column), b.column)
+                };
+            }
         }
     }
     for (p, row) in to.chunks_exact_mut(width).enumerate() {
@@ -44,11 +52,41 @@ pub(super) unsafe fn panel(
     }
 }
 
+/// `rows` rows of `columns` elements, `apart` from each other, and what lies between them.
+///
+/// # Safety
+/// They must be valid for as long as the result lives, and nobody write to them or between them.
+unsafe fn rows_of<'a>(base: *const f32, apart: usize, rows: usize, columns: usize) -> &'a [f32] {
+    let len = if rows == 0 { 0 } else { (rows - 1) * apart + columns };
+    // SAFETY: the caller's contract.
+    unsafe { std::slice::from_raw_parts(base, len) }
+}
+
+by_class! {
+    /// Rows of `columns` elements, `apart` from each other, into a panel of `width`.
+    fn copy_rows(to: &mut [f32], width: usize, from: &[f32], apart: usize, columns: usize) {
+        for (p, row) in to.chunks_exact_mut(width).enumerate() {
+            let from = &from[p * apart..][..columns];
+            for at in (0..columns).step_by(LINE) {
+                prefetch(from.as_ptr().wrapping_add(AHEAD * apart + at));
+            }
+            let (lines, rest) = from.as_chunks::<LINE>();
+            for (to, line) in row.as_chunks_mut::<LINE>().0.iter_mut().zip(lines) {
+                *to = *line;
+            }
+            let behind = &mut row[lines.len() * LINE..];
+            behind[..rest.len()].copy_from_slice(rest);
+            behind[rest.len()..].fill(0.0);
+        }
+    }
+}
+
 /// Rows in tiles of `height`: `to[t apart + p height + i]` is element (t height + i, p) of `a`, for `depth` columns.
 ///
 /// # Safety
 /// `a` must be valid for `rows` rows and `depth` columns.
 pub(super) unsafe fn tiles(
+    class: Class,
     to: &mut [f32],
     apart: usize,
     height: usize,
@@ -58,13 +96,15 @@ pub(super) unsafe fn tiles(
 ) {
     let tiles = rows.div_ceil(height);
     assert!(depth * height <= apart && to.len() >= tiles * apart, "KN-1 (shapes): {rows} rows in tiles of {height}");
-    let whole = match (a.row, height) {
-        // SAFETY: whole tiles of the caller's matrix.
-        (1, 6) => unsafe { columns::<6>(to, apart, a, depth, rows / 6) },
-        // SAFETY: as above.
-        (1, 4) => unsafe { columns::<4>(to, apart, a, depth, rows / 4) },
-        _ => 0,
-    };
+    let whole = if a.row == 1 && matches!(height, 4 | 6) { rows / height } else { 0 };
+    if whole > 0 {
+        // SAFETY: from the first element of the first column to the last whole tile of the last.
+        let from = unsafe { rows_of(a.base, a.column, depth, whole * height) };
+        match height {
+            6 => six_side_by_side(class, to, apart, from, a.column, depth, whole),
+            _ => four_side_by_side(class, to, apart, from, a.column, depth, whole),
+        }
+    }
     for (t, to) in to.chunks_mut(apart).enumerate().take(tiles).skip(whole) {
         let from = t * height;
         for (p, column) in to.chunks_exact_mut(height).take(depth).enumerate() {
@@ -76,86 +116,51 @@ pub(super) unsafe fn tiles(
     }
 }
 
-/// Tiles of rows that lie side by side, a column at a time; returns their number.
-///
-/// # Safety
-/// `a` must be valid for that many tiles of `HEIGHT` rows and `depth` columns, its rows one element apart, and `to` hold them.
-unsafe fn columns<const HEIGHT: usize>(
+/// Tiles of rows that lie side by side, a column of all tiles at a time, columns `step` apart. `SPAN` elements are moved for each
+/// `HEIGHT`: the tile's next column overwrites what was too many.
+#[inline(always)]
+fn side_by_side<const HEIGHT: usize, const SPAN: usize>(
     to: &mut [f32],
     apart: usize,
-    a: Strided<*const f32>,
+    from: &[f32],
+    step: usize,
     depth: usize,
     tiles: usize,
-) -> usize {
+) {
+    assert!(
+        apart >= depth * HEIGHT + SPAN - HEIGHT
+            && to.len() >= tiles * apart
+            && (depth == 0 || from.len() >= (depth - 1) * step + tiles * HEIGHT),
+        "KN-1 (shapes): {tiles} tiles of {depth} columns, {apart} apart"
+    );
+    let (to, from) = (to.as_mut_ptr(), from.as_ptr());
     for p in 0..depth {
         for t in 0..tiles {
-            // SAFETY: column p of tile t; the caller's contract.
+            prefetch(from.wrapping_add((p + AHEAD) * step + t * HEIGHT));
+            // SAFETY: column p of tile t, which is within both by the assertion; so are the elements of the next tile, if there is
+            // one, and what lies between tiles.
             unsafe {
-                let from = a.base.add(p * a.column + t * HEIGHT).cast::<[f32; HEIGHT]>();
-                to.as_mut_ptr().add(t * apart + p * HEIGHT).cast::<[f32; HEIGHT]>().write(from.read());
+                let (from, to) = (from.add(p * step + t * HEIGHT), to.add(t * apart + p * HEIGHT));
+                if t + 1 < tiles {
+                    to.cast::<[f32; SPAN]>().write(from.cast::<[f32; SPAN]>().read());
+                } else {
+                    to.cast::<[f32; HEIGHT]>().write(from.cast::<[f32; HEIGHT]>().read());
+                }
             }
         }
     }
-    tiles
 }
 
-/// Rows and columns that are transposed at once.
-const SIDE: usize = 8;
-
-/// A square of [`SIDE`], transposed.
-///
-/// # Safety
-/// Both squares must be valid, rows `to_row` and `from_row` apart, and not overlap.
-pub(super) unsafe fn transpose(class: Class, to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
-    match class {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the class says that the instructions are there; the caller's contract.
-        Class::Avx512 | Class::Avx2 => unsafe { transpose_avx2(to, to_row, from, from_row) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Class::Avx512 | Class::Avx2 => unsafe { transpose_plain(to, to_row, from, from_row) },
-        // SAFETY: the caller's contract.
-        Class::Portable => unsafe { transpose_plain(to, to_row, from, from_row) },
+by_class! {
+    /// [`side_by_side`] for tiles of six: eight elements are one vector.
+    fn six_side_by_side(to: &mut [f32], apart: usize, from: &[f32], step: usize, depth: usize, tiles: usize) {
+        side_by_side::<6, 8>(to, apart, from, step, depth, tiles);
     }
 }
 
-/// # Safety
-/// As [`transpose`].
-unsafe fn transpose_plain(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
-    for i in 0..SIDE {
-        for j in 0..SIDE {
-            // SAFETY: within both squares.
-            unsafe { *to.add(i * to_row + j) = *from.add(j * from_row + i) };
-        }
-    }
-}
-
-/// # Safety
-/// As [`transpose`], and the processor must have AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn transpose_avx2(to: *mut f32, to_row: usize, from: *const f32, from_row: usize) {
-    use std::arch::x86_64::{
-        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps,
-        _mm256_unpacklo_ps,
-    };
-    // SAFETY: eight rows of eight.
-    let r: [_; SIDE] = std::array::from_fn(|i| unsafe { _mm256_loadu_ps(from.add(i * from_row)) });
-    // Pairs of rows, then fours, each within halves of a register; then the halves change places.
-    let pairs: [_; SIDE] = std::array::from_fn(|i| {
-        let (a, b) = (r[i & !1], r[i | 1]);
-        if i % 2 == 0 { _mm256_unpacklo_ps(a, b) } else { _mm256_unpackhi_ps(a, b) }
-    });
-    let fours: [_; SIDE] = std::array::from_fn(|i| {
-        let (quad, at) = (i & !3, i & 3);
-        let (a, b) = (pairs[quad + at / 2], pairs[quad + at / 2 + 2]);
-        if at % 2 == 0 { _mm256_shuffle_ps::<0b01_00_01_00>(a, b) } else { _mm256_shuffle_ps::<0b11_10_11_10>(a, b) }
-    });
-    for i in 0..4 {
-        let (low, high) = (fours[i], fours[i + 4]);
-        // SAFETY: rows i and i + 4 of the square.
-        unsafe {
-            _mm256_storeu_ps(to.add(i * to_row), _mm256_permute2f128_ps::<0x20>(low, high));
-            _mm256_storeu_ps(to.add((i + 4) * to_row), _mm256_permute2f128_ps::<0x31>(low, high));
-        }
+by_class! {
+    /// [`side_by_side`] for tiles of four.
+    fn four_side_by_side(to: &mut [f32], apart: usize, from: &[f32], step: usize, depth: usize, tiles: usize) {
+        side_by_side::<4, 4>(to, apart, from, step, depth, tiles);
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::micro::Micro;
 use super::pack::panel;
+use super::prefetch::{LINE, prefetch_write};
 use super::{SLICE, Size, Strided};
 use crate::cpu::class::Class;
 use crate::cpu::pool::Parts;
@@ -103,7 +104,7 @@ pub(super) const TILES: usize = ROWS * SLICE + ROWS * APART;
 /// `c` and `a` must be valid for their sizes, rows of `c` without gaps between elements, `c` to write by this thread alone, and
 /// not overlap the others.
 pub(super) unsafe fn multiply(
-    micro: &Micro,
+    class: Class,
     room: &mut [f32],
     c: Strided<*mut f32>,
     a: Strided<*const f32>,
@@ -111,6 +112,7 @@ pub(super) unsafe fn multiply(
     Size { m, n, k }: Size,
     mut add: bool,
 ) {
+    let micro = Micro::of(class);
     let (width, height) = (micro.width(), micro.rows);
     assert!(m <= ROWS && n <= b.columns && k <= b.depth && width == b.width, "KN-1 (shapes): {m} rows by panels");
     for from in (0..k).step_by(SLICE) {
@@ -120,7 +122,7 @@ pub(super) unsafe fn multiply(
         unsafe {
             let a = a.at(0, from);
             if a.column != 1 {
-                super::pack::tiles(room, apart, height, a, slice, m);
+                super::pack::tiles(class, room, apart, height, a, slice, m);
             }
             // As many columns as the cache holds, evenly.
             let chunk = n.div_ceil(n.div_ceil((CHUNK / slice).max(width))).next_multiple_of(width);
@@ -132,6 +134,11 @@ pub(super) unsafe fn multiply(
                     };
                     for j in (first..n.min(first + chunk)).step_by(width) {
                         let (columns, rows) = (width.min(n - j), height.min(m - i));
+                        for row in 0..rows {
+                            for column in (0..columns).step_by(LINE) {
+                                prefetch_write(c.at(i + row, j + column).base);
+                            }
+                        }
                         micro.kernel(columns, rows)(
                             columns,
                             rows,

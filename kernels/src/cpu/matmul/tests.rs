@@ -243,7 +243,7 @@ fn squares_are_transposed_by_every_class() {
     for class in [Class::Portable, Class::Avx2, Class::Avx512].into_iter().filter(|class| *class <= Class::detect()) {
         let mut to = vec![f32::NAN; 8 * 13];
         // SAFETY: eight rows of eight, 11 and 13 apart.
-        unsafe { pack::transpose(class, to.as_mut_ptr(), 13, from.as_ptr(), 11) };
+        unsafe { transpose::transpose(class, to.as_mut_ptr(), 13, from.as_ptr(), 11) };
         for (i, row) in to.chunks(13).enumerate() {
             let want: Vec<f32> = (0..8).map(|j| from[j * 11 + i]).collect();
             assert_eq!(row[..8], want, "{}", class.name());

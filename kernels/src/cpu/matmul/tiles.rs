@@ -128,7 +128,7 @@ impl<'a> Packer<'a> {
             // SAFETY: parts of the caller's matrices.
             unsafe {
                 let (c, a) = (c.at(rows.start, 0), a.at(rows.start, 0));
-                multiply(Micro::of(self.class), self.tiles, c, a, panels, part, false);
+                multiply(self.class, self.tiles, c, a, panels, part, false);
             }
             done(rows, 0..size.n);
         }
@@ -162,7 +162,7 @@ impl<'a> Packer<'a> {
                     for rows in runs(m, ROWS) {
                         let (c, a) = (c.at(rows.start, columns.start), a.at(rows.start, depth.start));
                         let part = Size { m: rows.len(), n: columns.len(), k: depth.len() };
-                        multiply(micro, self.tiles, c, a, &panels, part, add || depth.start > 0);
+                        multiply(self.class, self.tiles, c, a, &panels, part, add || depth.start > 0);
                         if depth.end == k {
                             done(rows, columns.clone());
                         }
@@ -208,7 +208,7 @@ impl<'a> Packer<'a> {
                         };
                         let part = Size { m: rows.len(), n: columns.len(), k: depth.len() };
                         let a = a.at(rows.start, depth.start);
-                        multiply(micro, self.tiles, into, a, &panels, part, depth.start > 0);
+                        multiply(self.class, self.tiles, into, a, &panels, part, depth.start > 0);
                     }
                     packed = Some(depth);
                 }
