@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use shoal_config::node;
+use shoal_config::spec::Auto;
 use shoal_exact::Arithmetic;
-use shoal_kernels::{Arena, ArenaError, Budget, Device, JobPanic, Queue, Tag, Tier};
+use shoal_kernels::{Arena, ArenaError, Budget, Class, Device, JobPanic, Queue, Tag, Tier};
 use shoal_plan::protocol::InHand;
 use tokio::sync::oneshot;
 
@@ -18,9 +20,31 @@ pub enum DeviceError {
     /// Its scratch memory does not fit.
     #[error("no room for the device's scratch memory")]
     Scratch(#[source] ArenaError),
+    /// The machine does not have what the operator asked for.
+    #[error("`class` is \"{asked}\", and this machine has {here}; name one of those, or \"auto\" for the best of them")]
+    Class {
+        /// What was asked for.
+        asked: &'static str,
+        /// What there is.
+        here: String,
+    },
     /// The system gives no thread.
     #[error("no thread for the device")]
     Thread(#[source] std::io::Error),
+}
+
+/// What devices of this machine compute with.
+///
+/// # Errors
+/// If it does not have the class that is asked for.
+pub fn class(asked: Auto<node::Class>) -> Result<Class, DeviceError> {
+    match asked {
+        Auto::Auto => Ok(Class::detect()),
+        Auto::Set(class) => Class::named(class.name()).ok_or_else(|| DeviceError::Class {
+            asked: class.name(),
+            here: Class::here().into_iter().map(Class::name).collect::<Vec<_>>().join(" and "),
+        }),
+    }
 }
 
 /// A device's thread with the arena it computes in. Clones are the same device.
@@ -33,14 +57,6 @@ pub struct DeviceThread {
 }
 
 impl DeviceThread {
-    /// Starts a processor device of `threads` threads.
-    ///
-    /// # Errors
-    /// If its scratch memory or thread cannot be had.
-    pub fn start(name: &str, threads: usize, arena: Arena) -> Result<Self, DeviceError> {
-        Self::of(name, Device::cpu(threads, &arena).map_err(DeviceError::Scratch)?, arena)
-    }
-
     /// Starts the thread of `device`, whose buffers come from `arena`.
     ///
     /// # Errors
@@ -118,16 +134,19 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// A compute device of `threads` threads and a store thread that together hold at most `budget_bytes`.
+    /// A compute device of `threads` threads and a store thread, both of a class that is here, that together hold at most
+    /// `budget_bytes`.
     ///
     /// # Errors
     /// If the budget does not even hold their scratch memory, or the system gives no threads.
-    pub fn start(name: &str, threads: usize, budget_bytes: u64) -> Result<Self, DeviceError> {
+    pub fn start(name: &str, class: Class, threads: usize, budget_bytes: u64) -> Result<Self, DeviceError> {
         let budget = Budget::new(budget_bytes);
         let arena = |tier| Arena::new(tier, budget_bytes, &budget);
+        let (on_device, on_host) = (arena(Tier::Device), arena(Tier::Host));
+        let compute = Device::cpu_of(class, threads, &on_device).map_err(DeviceError::Scratch)?;
         Ok(Self {
-            compute: DeviceThread::start(&format!("{name}-device"), threads, arena(Tier::Device))?,
-            store: DeviceThread::of(&format!("{name}-store"), Device::for_updates(), arena(Tier::Host))?,
+            compute: DeviceThread::of(&format!("{name}-device"), compute, on_device)?,
+            store: DeviceThread::of(&format!("{name}-store"), Device::for_updates(class), on_host)?,
             budget,
         })
     }
@@ -193,15 +212,32 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn devices_compute_with_what_they_are_told_to() {
+        let own = own_memory(1).0;
+        for class in Class::here() {
+            let devices = Devices::start("test", class, 1, own).expect("just enough");
+            for thread in [&devices.compute, &devices.store] {
+                assert_eq!((thread.class(), thread.arithmetic()), (class.name(), class.arithmetic()));
+            }
+        }
+        assert_eq!(class(Auto::Auto).ok(), Some(Class::detect()));
+        let foreign = if cfg!(target_arch = "aarch64") { node::Class::Avx2 } else { node::Class::Neon };
+        let said = class(Auto::Set(foreign)).expect_err("of another processor").to_string();
+        let best = Class::detect().name();
+        assert!(said.starts_with(&format!("`class` is \"{}\", and this machine has ", foreign.name())), "{said}");
+        assert!(said.contains(&format!("{best}; name one of those, or \"auto\"")), "{said}");
+    }
+
     /// The planner counts with what the configuration says of devices; here it is what they take.
     #[test]
     fn devices_take_what_the_planner_leaves_them() {
         for threads in [1, 2, 3, 5] {
             let own = own_memory(threads);
-            let devices = Devices::start("test", threads as usize, own.0).expect("just enough");
+            let devices = Devices::start("test", Class::detect(), threads as usize, own.0).expect("just enough");
             assert_eq!(devices.used_bytes(), own.0, "{threads} threads");
             assert_eq!(CpuDevice::own_bytes(threads as usize), own.0, "{threads} threads");
-            assert!(Devices::start("test", threads as usize, own.0 - 1).is_err(), "{threads} threads");
+            assert!(Devices::start("test", Class::detect(), threads as usize, own.0 - 1).is_err(), "{threads} threads");
             assert!(least_memory(threads).0 >= own.0 + (4 << 20));
         }
     }

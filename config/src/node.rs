@@ -1,13 +1,16 @@
 //! `node.toml`: what one worker daemon offers and whom it joins.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Document, Found};
 use crate::error::ConfigError;
 use crate::raw::RawNode;
+use crate::spec::Auto;
 use crate::units::Bytes;
 
 /// What a worker's devices take of its memory for themselves: each thread's scratch and the room where it packs operands of
@@ -29,6 +32,61 @@ pub fn least_memory(threads: u32) -> Bytes {
 /// Memory of a worker that says nothing about it.
 pub const DEFAULT_MEMORY: Bytes = Bytes(2 << 30);
 
+/// Instruction-set classes that a device can be told to compute with. What a machine has of them only the machine knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// What every x86-64 processor has: products of `plain` arithmetic, and slow.
+    Portable,
+    /// 256-bit vectors and fused multiply-add.
+    Avx2,
+    /// 512-bit vectors.
+    Avx512,
+    /// Of every 64-bit ARM processor.
+    Neon,
+}
+
+impl Class {
+    /// Each of them.
+    const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon];
+
+    /// As typed and printed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
+}
+
+/// What is not a class.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{asked}` is not a class; allowed: {CLASS}")]
+pub struct NotAClass {
+    asked: String,
+}
+
+impl FromStr for Auto<Class> {
+    type Err = NotAClass;
+
+    fn from_str(text: &str) -> Result<Self, NotAClass> {
+        let class = Class::ALL.into_iter().find(|class| class.name() == text).map(Self::Set);
+        class.or((text == "auto").then_some(Self::Auto)).ok_or_else(|| NotAClass { asked: text.to_owned() })
+    }
+}
+
+impl fmt::Display for Auto<Class> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Set(class) => class.name(),
+        })
+    }
+}
+
 /// Everything a node file says, resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSpec {
@@ -42,6 +100,8 @@ pub struct NodeSpec {
     pub memory: Bytes,
     /// Compute threads.
     pub threads: u32,
+    /// What its devices compute with; `auto` is the best that the machine has.
+    pub class: Auto<Class>,
     /// Where written pieces go. Absolute once resolved.
     pub data_dir: PathBuf,
 }
@@ -82,6 +142,7 @@ pub fn parse(text: &str, file_name: &str, base_dir: &Path) -> Result<NodeSpec, C
             }
         },
         threads,
+        class: raw.class.as_ref().map_or(Auto::Auto, |found| found.value),
         data_dir: base_dir.join(raw.data_dir.as_ref().map_or("data", |found| found.value.as_str())),
     })
 }
@@ -97,11 +158,14 @@ pub fn render(spec: &NodeSpec) -> String {
     }
     table.insert("memory".into(), spec.memory.exact().into());
     table.insert("threads".into(), i64::from(spec.threads).into());
+    table.insert("class".into(), spec.class.to_string().into());
     table.insert("data_dir".into(), spec.data_dir.display().to_string().into());
     table.to_string()
 }
 
 const NAME: &str = "1 to 63 of a-z, 0-9 and -, starting with a letter, but not `coordinator`";
+/// What `class` can be.
+pub(crate) const CLASS: &str = "\"auto\", \"portable\", \"avx2\", \"avx512\" or \"neon\"";
 const ADDRESS: &str = "an address with port, such as \"127.0.0.1:4700\"";
 
 /// What the coordinator is called: its directory, its process record, its certificate. No node can be called so.
@@ -132,11 +196,16 @@ mod tests {
     fn defaults_and_round_trip() {
         let spec = parse_here("name = \"w1\"").expect("minimal file");
         assert_eq!((spec.memory, spec.threads, spec.listen.port(), spec.join), (Bytes(2 << 30), 1, 0, None));
+        assert_eq!(spec.class, Auto::Auto);
         assert_eq!(spec.data_dir, Path::new("/n1/data"));
         assert!(render(&spec).contains("memory = \"2GiB\""), "{}", render(&spec));
         assert_eq!(parse_here(&render(&spec)).expect("rendered file"), spec);
-        let joins = NodeSpec { join: Some(([127, 0, 0, 1], 4700).into()), ..spec };
+        let joins = NodeSpec { join: Some(([127, 0, 0, 1], 4700).into()), ..spec.clone() };
         assert_eq!(parse_here(&render(&joins)).expect("rendered file"), joins);
+        for class in Class::ALL {
+            let lower = NodeSpec { class: Auto::Set(class), ..spec.clone() };
+            assert_eq!(parse_here(&render(&lower)).expect("rendered file"), lower);
+        }
     }
 
     #[test]
@@ -159,6 +228,10 @@ mod tests {
                 "node.toml:2: `join` is \"there\"; allowed: an address with port",
             ),
             (format!("{base}listen = \"here\""), "node.toml:3: `listen` is \"here\"; allowed: an address with port"),
+            (
+                format!("{base}class = \"sse\""),
+                "node.toml:3: `class` is \"sse\"; allowed: \"auto\", \"portable\", \"avx2\", \"avx512\" or \"neon\"",
+            ),
             (format!("{base}memroy = \"2GiB\""), "node.toml:3: `memroy` is not a known key, did you mean `memory`?"),
         ];
         for (text, message) in cases {

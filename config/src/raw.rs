@@ -2,6 +2,7 @@
 
 use crate::document::{Document, Found, Section};
 use crate::error::ConfigError;
+use crate::node::Class;
 use crate::spec::Auto;
 use crate::units::Bytes;
 use crate::value::{Held, OrNone, Vocab};
@@ -112,7 +113,7 @@ section! {
 
 section! {
     /// `node.toml`.
-    RawNode { name: String, listen: String, join: String, memory: Bytes, threads: u64, data_dir: String }
+    RawNode { name: String, listen: String, join: String, memory: Bytes, threads: u64, class: Auto<Class>, data_dir: String }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use toml::de::DeValue;
 
 use crate::document::Typed;
+use crate::node::{self, Class};
 use crate::spec::Auto;
 use crate::units::Bytes;
 
@@ -80,6 +81,16 @@ impl Typed for Auto<bool> {
     const ALLOWED: &'static str = "\"auto\", true or false";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         if is_auto(value) { Some(Self::Auto) } else { bool::of(value).map(Self::Set) }
+    }
+}
+
+impl Typed for Auto<Class> {
+    const ALLOWED: &'static str = node::CLASS;
+    fn of(value: &DeValue<'_>) -> Option<Self> {
+        match value {
+            DeValue::String(s) => s.parse().ok(),
+            _ => None,
+        }
     }
 }
 

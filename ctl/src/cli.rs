@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use shoal_config::Bytes;
+use shoal_config::node::Class;
+use shoal_config::spec::Auto;
 
 use crate::output::Format;
 
@@ -171,6 +173,9 @@ pub struct Up {
     /// Compute threads of a worker [default: what it had, or another worker of the cluster; else 1]. Running workers keep what they have.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
+    /// What the devices of a worker compute with: `portable`, `avx2`, `avx512`, `neon`, or `auto`, the best that the machine has [default: what it had, or another worker of the cluster; else auto]. Running workers keep what they have.
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<Auto<Class>>,
     /// Port of the HTTP interface on loopback; 0 lets the system choose [default: 0]. A running coordinator keeps its own.
     #[arg(long, value_name = "PORT")]
     pub http_port: Option<u16>,

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use shoal_config::node::Class;
+use shoal_config::spec::Auto;
 
 use crate::role::{CoordinatorConfig, Role, WorkerConfig};
 
@@ -59,6 +61,9 @@ pub struct WorkerArgs {
     /// Compute threads, instead of `node.toml`'s.
     #[arg(long)]
     threads: Option<u32>,
+    /// What its devices compute with, instead of `node.toml`'s `class`.
+    #[arg(long)]
+    class: Option<Auto<Class>>,
     /// Address for peers (UDP, and TCP of the same number).
     #[arg(long)]
     listen: Option<SocketAddr>,
@@ -82,6 +87,7 @@ impl RoleArgs {
                 name: args.name,
                 memory_bytes: args.memory_bytes,
                 threads: args.threads,
+                class: args.class,
                 listen: args.listen,
                 join: args.join,
                 log: args.log,

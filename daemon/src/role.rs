@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use shoal_config::node::Class;
+use shoal_config::spec::Auto;
+
 /// What a daemon process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -38,6 +41,8 @@ pub struct WorkerConfig {
     pub memory_bytes: Option<u64>,
     /// Compute threads.
     pub threads: Option<u32>,
+    /// What its devices compute with.
+    pub class: Option<Auto<Class>>,
     /// Where peers connect.
     pub listen: Option<SocketAddr>,
     /// The coordinator's transport address; the one that the cluster directory names if `None`.
@@ -59,6 +64,6 @@ impl WorkerConfig {
     /// Everything else from `node.toml` or by default.
     #[must_use]
     pub fn named(dir: PathBuf, name: String) -> Self {
-        Self { dir, name, memory_bytes: None, threads: None, listen: None, join: None, log: None }
+        Self { dir, name, memory_bytes: None, threads: None, class: None, listen: None, join: None, log: None }
     }
 }

@@ -54,6 +54,7 @@ fn node_config(cluster: &ClusterDir, config: &WorkerConfig, spec: NodeSpec, iden
         data_dir: spec.data_dir,
         budget_bytes: config.memory_bytes.unwrap_or(spec.memory.0),
         threads: config.threads.unwrap_or(spec.threads),
+        class: config.class.unwrap_or(spec.class),
     }
 }
 

@@ -8,6 +8,7 @@
 //! * KN-6 (finite): what finite gradients make of finite weights with Adafactor is finite; why is said there.
 //! * KN-7 (panels have their length): a packed operand takes its depth times its columns, filled to whole panels.
 //! * KN-8 (no more than updates where there is no scratch): a device for updates gets nothing else to do.
+//! * KN-9 (a class that is here): a device uses no vector instructions that the machine does not have.
 
 mod adafactor;
 mod adam;
@@ -59,7 +60,7 @@ const SHARED_SCRATCH: usize = 256 << 10;
 pub struct CpuDevice {
     class: Class,
     pool: Pool,
-    /// The class of the products, which the tests do not lower: without fused multiply-add their bits are others.
+    /// The class of the products: another than `class` in tests that want one answer of all, for two arithmetics have two.
     products: Class,
     scratch: Vec<Mutex<Buffer>>,
     packing: Vec<Mutex<Buffer>>,
@@ -73,16 +74,25 @@ impl CpuDevice {
     /// # Errors
     /// If `arena` has no room for its scratch, [`Self::own_bytes`].
     pub fn new(threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
-        Self::with_class(threads, arena, Class::detect())
+        Self::of_class(threads, arena, Class::detect())
     }
 
-    /// A device of one thread that applies updates, copies, adds and rounds, and takes no scratch: products, norms of rows, attention
-    /// and embeddings are not for it.
+    /// As [`Self::new`], of a class that is [here](Class::here).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_class(threads: usize, arena: &Arena, class: Class) -> Result<Self, ArenaError> {
+        Self::with_classes(threads, arena, class, class)
+    }
+
+    /// A device of one thread and of a class that is [here](Class::here), which applies updates, copies, adds and rounds, and takes
+    /// no scratch: products, norms of rows, attention and embeddings are not for it.
     #[must_use]
-    pub fn for_updates() -> Self {
+    pub fn for_updates(class: Class) -> Self {
+        assert!(class <= Class::detect(), "KN-9 (a class that is here)");
         Self {
-            class: Class::detect(),
-            products: Class::detect(),
+            class,
+            products: class,
             scratch: Vec::new(),
             packing: Vec::new(),
             shared: None,
@@ -91,13 +101,14 @@ impl CpuDevice {
         }
     }
 
-    /// As [`Self::new`], with a class of at most the detected one for everything but matrix products.
-    pub(crate) fn with_class(threads: usize, arena: &Arena, class: Class) -> Result<Self, ArenaError> {
+    /// With a class for matrix products and one for everything else.
+    fn with_classes(threads: usize, arena: &Arena, class: Class, products: Class) -> Result<Self, ArenaError> {
+        assert!(class.max(products) <= Class::detect(), "KN-9 (a class that is here)");
         let threads = threads.max(1);
         let each = |len| (0..threads).map(move |_| arena.alloc(Tag::Temporary, len).map(Mutex::new));
         Ok(Self {
             class,
-            products: Class::detect(),
+            products,
             scratch: each(THREAD_SCRATCH).collect::<Result<_, _>>()?,
             packing: each(matmul::ROOM).collect::<Result<_, _>>()?,
             shared: Some(Mutex::new(arena.alloc(Tag::Temporary, SHARED_SCRATCH)?)),

@@ -24,7 +24,7 @@ use std::ops::Range;
 use shoal_exact::Arithmetic;
 
 use crate::arena::{Arena, ArenaError, View, ViewMut};
-use crate::cpu::CpuDevice;
+use crate::cpu::{Class, CpuDevice};
 
 /// Something that computes, for one user at a time: the [`Queue`] that owns it, or the thread that made it.
 #[derive(Debug)]
@@ -42,10 +42,19 @@ impl Device {
         CpuDevice::new(threads, arena).map(Self::Cpu)
     }
 
-    /// A processor device of one thread for state that is only updated, copied, added and rounded; it takes no memory for itself.
+    /// As [`Self::cpu`], of a class that is [here](Class::here).
+    ///
+    /// # Errors
+    /// As [`Self::cpu`].
+    pub fn cpu_of(class: Class, threads: usize, arena: &Arena) -> Result<Self, ArenaError> {
+        CpuDevice::of_class(threads, arena, class).map(Self::Cpu)
+    }
+
+    /// A processor device of one thread, and of a class that is [here](Class::here), for state that is only updated, copied, added
+    /// and rounded; it takes no memory for itself.
     #[must_use]
-    pub fn for_updates() -> Self {
-        Self::Cpu(CpuDevice::for_updates())
+    pub fn for_updates(class: Class) -> Self {
+        Self::Cpu(CpuDevice::for_updates(class))
     }
 
     /// Instruction-set class, e.g. `avx512`.

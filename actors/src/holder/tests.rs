@@ -158,7 +158,7 @@ async fn a_node_with_other_data_fails_the_job_and_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arenas_return_to_nothing_after_the_end() {
     let (_dir, mut cluster) = cluster(Layout::new(2, 2), 4).await;
-    let idle = Devices::start("idle", 1, 64 << 20).expect("devices").used_bytes();
+    let idle = Devices::start("idle", shoal_kernels::Class::detect(), 1, 64 << 20).expect("devices").used_bytes();
     cluster.until_over().await;
     for node in 1..=4 {
         let devices = cluster.devices(node);

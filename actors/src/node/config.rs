@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use shoal_config::node::Class;
+use shoal_config::spec::Auto;
+
 use crate::transport::Identity;
 
 /// Says where the coordinator's transport listens now; asked before every attempt to reach it, since it may come back
@@ -28,17 +31,20 @@ pub struct NodeConfig {
     pub budget_bytes: u64,
     /// Compute threads.
     pub threads: u32,
+    /// What its devices compute with.
+    pub class: Auto<Class>,
 }
 
 impl fmt::Debug for NodeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "NodeConfig({}, {}, {} bytes, {} threads, {})",
+            "NodeConfig({}, {}, {} bytes, {} threads, class {}, {})",
             self.name,
             self.listen,
             self.budget_bytes,
             self.threads,
+            self.class,
             self.data_dir.display()
         )
     }

@@ -1,5 +1,6 @@
 //! Why a worker cannot start.
 
+use crate::device::DeviceError;
 use crate::transport::BindError;
 use crate::written::WrittenError;
 
@@ -18,6 +19,9 @@ pub enum NodeError {
         /// What was asked and found.
         what: String,
     },
+    /// The machine does not have the class of its devices.
+    #[error(transparent)]
+    Class(DeviceError),
     /// The system gives no thread.
     #[error("the system refused a thread for the worker")]
     Thread(#[source] std::io::Error),

@@ -33,7 +33,7 @@ pub use config::{FindCoordinator, NodeConfig};
 pub use error::NodeError;
 pub use handle::{NodeEnd, NodeHandle};
 
-use crate::device::{DeviceError, Devices};
+use crate::device::{self, DeviceError, Devices};
 use crate::transport::{Endpoint, EndpointConfig};
 use crate::written::Shelf;
 use actor::{NodeActor, NodeArgs};
@@ -45,10 +45,11 @@ use sink::ArenaSink;
 /// the coordinator until it is told to end.
 ///
 /// # Errors
-/// If its port, data directory, memory or threads cannot be had. That the coordinator is not there is no error.
+/// If its port, data directory, class, memory or threads cannot be had. That the coordinator is not there is no error.
 pub async fn run(config: NodeConfig) -> Result<NodeHandle, NodeError> {
     let shelf = Shelf::open(&config.data_dir).map_err(NodeError::DataDir)?;
-    let devices = Devices::start(&config.name, config.threads as usize, config.budget_bytes)?;
+    let devices =
+        Devices::start(&config.name, device::class(config.class)?, config.threads as usize, config.budget_bytes)?;
     let (overflow, overflows) = mpsc::unbounded_channel();
     let sink = ArenaSink::new(devices.clone(), overflow);
     let listen = EndpointConfig::new(config.listen, config.identity.clone());
@@ -68,6 +69,7 @@ impl From<DeviceError> for NodeError {
     fn from(error: DeviceError) -> Self {
         match error {
             DeviceError::Scratch(source) => Self::Device { what: crate::chain(&source) },
+            DeviceError::Class { .. } => Self::Class(error),
             DeviceError::Thread(source) => Self::Thread(source),
         }
     }

@@ -85,6 +85,7 @@ impl BulkSink for ArenaSink {
 #[cfg(test)]
 mod tests {
     use shoal_config::spec::Dtype;
+    use shoal_kernels::Class;
     use shoal_plan::ids::{Generation, MicroBatch, NodeId, PieceId, Replica, Seat, StageIndex};
     use shoal_plan::schedule::Pass;
 
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn elements_of_another_type_than_the_jobs_are_refused() {
         let mut spec = shoal_config::preset("tiny", "/".as_ref()).expect("a preset");
-        let devices = Devices::start("sink-test", 1, 64 << 20).expect("room");
+        let devices = Devices::start("sink-test", Class::detect(), 1, 64 << 20).expect("room");
         let sink = ArenaSink::new(devices, mpsc::unbounded_channel().0);
         let accepted = |purpose: Purpose, dtype| {
             let generation = Generation::default();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use shoal_config::spec::Schedule;
 use shoal_exact::Arithmetic;
-use shoal_kernels::{Budget, Tag, Tier};
+use shoal_kernels::{Budget, Device, Tag, Tier};
 use shoal_model::StageModel;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{Generation, MicroBatch, NodeId, Replica, Seat, StageIndex};
@@ -96,7 +96,8 @@ impl Bench {
             spares: Vec::new(),
         });
         let arena = shoal_kernels::Arena::new(Tier::Device, 64 << 20, &Budget::new(64 << 20));
-        let device = DeviceThread::start("seat-test", 1, arena).expect("a device");
+        let device = Device::cpu(1, &arena).expect("room");
+        let device = DeviceThread::of("seat-test", device, arena).expect("a thread");
         let blocks = plan.stages[usize::from(stage)].blocks.clone();
         let (arena, spec, of) = (device.arena().clone(), job.spec.clone(), Arc::clone(&table));
         let model = device.run(move |device| StageModel::new((device, &arena), &spec, of, blocks, 0..4)).await;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use shoal_config::Bytes;
-use shoal_config::node::{self, NodeSpec};
+use shoal_config::node::{self, Class, NodeSpec};
+use shoal_config::spec::Auto;
 use shoal_wire::api::{JobState, NodeInfo, NodeState};
 
 use super::dir::{COORDINATOR, LocalCluster, Started};
@@ -32,6 +33,8 @@ pub struct Wanted {
     pub memory: Option<Bytes>,
     /// Compute threads of a worker that is started.
     pub threads: Option<u32>,
+    /// What the devices of a worker that is started compute with.
+    pub class: Option<Auto<Class>>,
     /// HTTP port of a coordinator that is started, 0 for any.
     pub http_port: Option<u16>,
     /// Deadline for everything.
@@ -168,6 +171,9 @@ fn notes(wanted: &Wanted, running: usize, settings: &[NodeSpec], http: &str) -> 
     if let Some(threads) = wanted.threads {
         differ("--threads", threads.to_string(), named(&|spec| spec.threads != threads));
     }
+    if let Some(class) = wanted.class {
+        differ("--class", class.to_string(), named(&|spec| spec.class != class));
+    }
     if let Some(port) = wanted.http_port.filter(|port| *port != 0 && !http.ends_with(&format!(":{port}"))) {
         notes.push(format!("--http-port {port} is not {http}, where the running coordinator serves; `down` first"));
     }
@@ -205,7 +211,7 @@ fn let_end(dir: &LocalCluster, until: Instant) {
 }
 
 /// Who is to be started: stopped workers as they were, then new ones like the newest of the others. What the operator says
-/// of memory and threads counts for all of them.
+/// of memory, threads and class counts for all of them.
 fn missing(dir: &LocalCluster, live: &[String], wanted: &Wanted) -> Result<Vec<NodeSpec>, Failure> {
     let count = (wanted.nodes as usize).saturating_sub(live.len());
     if count == 0 {
@@ -221,6 +227,7 @@ fn missing(dir: &LocalCluster, live: &[String], wanted: &Wanted) -> Result<Vec<N
         join: None,
         memory: like.as_ref().map_or(node::DEFAULT_MEMORY, |like| like.memory),
         threads: like.as_ref().map_or(1, |like| like.threads),
+        class: like.as_ref().map_or(Auto::Auto, |like| like.class),
         // Beside the file, wherever the directory is carried.
         data_dir: "data".into(),
     });
@@ -228,6 +235,7 @@ fn missing(dir: &LocalCluster, live: &[String], wanted: &Wanted) -> Result<Vec<N
     for spec in &mut all {
         spec.memory = wanted.memory.unwrap_or(spec.memory);
         spec.threads = wanted.threads.unwrap_or(spec.threads);
+        spec.class = wanted.class.unwrap_or(spec.class);
         // It was read as where it lies; written, it goes where the directory goes.
         if let Ok(within) = spec.data_dir.strip_prefix(dir.paths().node(&spec.name)) {
             spec.data_dir = within.to_owned();

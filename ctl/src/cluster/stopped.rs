@@ -81,6 +81,7 @@ fn written(data_dir: &Path) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use shoal_config::Bytes;
+    use shoal_config::spec::Auto;
     use shoal_daemon::lock::DirLock;
 
     use super::*;
@@ -94,6 +95,7 @@ mod tests {
             join: None,
             memory: Bytes(1 << 30),
             threads: 1,
+            class: Auto::Auto,
             data_dir: "data".into(),
         })
         .expect("written");

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use shoal_config::node::{self, NodeSpec};
+use shoal_config::spec::Auto;
 
 use super::Context;
 use crate::cli::Init;
@@ -40,6 +41,7 @@ pub(super) fn run(context: &Context, args: &Init) -> Result<Verdict, Failure> {
             join: None,
             memory: node::DEFAULT_MEMORY,
             threads: 1,
+            class: Auto::Auto,
             // Beside the file, wherever the directory is carried.
             data_dir: "data".into(),
         })?;

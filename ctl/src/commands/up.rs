@@ -22,6 +22,7 @@ pub(super) fn run(context: &Context, args: &Up) -> Result<Verdict, Failure> {
         nodes: args.nodes,
         memory: args.memory,
         threads: args.threads,
+        class: args.class,
         http_port: args.http_port,
         timeout: args.timeout,
     };

@@ -61,7 +61,8 @@ impl Stage {
     /// # Errors
     /// As [`raise`].
     pub fn raise(&self) -> Result<Raised, Failure> {
-        let wanted = Wanted { nodes: self.nodes, memory: Some(MEMORY), threads: None, http_port: None, timeout: READY };
+        let (nodes, memory) = (self.nodes, Some(MEMORY));
+        let wanted = Wanted { nodes, memory, threads: None, class: None, http_port: None, timeout: READY };
         let raised = raise(&self.dir, &self.program, &wanted);
         if let Ok(started) = self.dir.started() {
             *self.started.borrow_mut() = started;

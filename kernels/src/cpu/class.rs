@@ -33,6 +33,18 @@ impl Class {
         Self::Portable
     }
 
+    /// Every class of this machine, the best last.
+    #[must_use]
+    pub fn here() -> Vec<Self> {
+        [Self::Portable, Self::Avx2, Self::Avx512].into_iter().filter(|class| *class <= Self::detect()).collect()
+    }
+
+    /// The class of this machine that is called so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::here().into_iter().find(|class| class.name() == name)
+    }
+
     /// What its matrix products compute.
     #[must_use]
     pub fn arithmetic(self) -> Arithmetic {
@@ -75,7 +87,7 @@ macro_rules! by_class {
             #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
             fn avx2($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             match class {
-                // SAFETY: a class above portable is only made by detection.
+                // SAFETY: a device has no class above the detected one (KN-9).
                 #[cfg(target_arch = "x86_64")]
                 $crate::cpu::Class::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.

@@ -5,10 +5,10 @@ use shoal_exact::philox::philox;
 use super::{Class, CpuDevice};
 use crate::arena::{Arena, Budget, Tier};
 
-/// A device with enough room.
+/// A device with enough room, whose products are of the best class.
 pub(super) fn device(threads: usize, class: Class) -> CpuDevice {
     let arena = Arena::new(Tier::Device, 64 << 20, &Budget::new(64 << 20));
-    CpuDevice::with_class(threads, &arena, class).expect("room for scratch")
+    CpuDevice::with_classes(threads, &arena, class, Class::detect()).expect("room for scratch")
 }
 
 /// Runs `op` on 1, 2 and 3 threads of every class there is and wants one answer to the bit.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use shoal_exact::ExactSum;
-use shoal_kernels::{Budget, Tag, Tier};
+use shoal_kernels::{Budget, Device, Tag, Tier};
 use shoal_plan::ids::{BlockId, NodeId};
 use shoal_plan::lanes::subtrees;
 use shoal_plan::space::{GradPart, Interval};
@@ -18,7 +18,8 @@ fn table() -> Arc<ModelTable> {
 
 fn thread() -> DeviceThread {
     let arena = Arena::new(Tier::Device, 64 << 20, &Budget::new(64 << 20));
-    DeviceThread::start("gather-test", 1, arena).expect("a device")
+    let device = Device::cpu(1, &arena).expect("room");
+    DeviceThread::of("gather-test", device, arena).expect("a thread")
 }
 
 /// The second half of the token table and the start of the positions: own covers all of it, the tied head a part.

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorRef};
 
 use shoal_config::spec::{Auto, ElasticSpec, EvalSpec, OnLoss, ParallelSpec, Schedule};
-use shoal_kernels::Tag;
+use shoal_kernels::{Class, Tag};
 use shoal_model::half;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::{self, PieceLeaves};
@@ -206,7 +206,7 @@ impl Cluster {
     /// A new process.
     pub(super) async fn join(&mut self, node: u64) {
         let node = NodeId(node);
-        let devices = Devices::start(&node.to_string(), 1, BUDGET).expect("a device");
+        let devices = Devices::start(&node.to_string(), Class::detect(), 1, BUDGET).expect("a device");
         let (hub, engine) = (Arc::clone(&self.hub), self.outbox.clone());
         let args = HolderArgs {
             node,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_config::spec::Auto;
 use shoal_exact::Arithmetic;
 use shoal_plan::ids::{Generation, JobId, NodeId, StageIndex};
 use shoal_plan::job::Job;
@@ -56,6 +57,7 @@ impl Fake {
             data_dir: dir.path().join("w"),
             budget_bytes: 64 << 20,
             threads: 1,
+            class: Auto::Auto,
         };
         let job = job(text(&dir), Layout::new(1, 1), 2);
         let worker = node::run(config).await.expect("the worker starts");

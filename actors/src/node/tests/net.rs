@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorRef};
+use shoal_config::spec::Auto;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::engine::Record;
 use shoal_plan::ids::{Digest, JobId, NodeId, PieceId};
@@ -84,6 +85,7 @@ impl Net {
             data_dir: self.dirs.path().join(name),
             budget_bytes: 256 << 20,
             threads: 1,
+            class: Auto::Auto,
         };
         self.nodes.insert(name.to_owned(), node::run(config).await.expect("the worker starts"));
     }

@@ -10,24 +10,28 @@ fn what_was_asked_for_and_not_done_is_said() {
         join: None,
         memory,
         threads,
+        class: Auto::Auto,
         data_dir: "/data".into(),
     };
     let settings = [spec("w1", Bytes(2 << 30), 1), spec("w2", Bytes(1 << 30), 1)];
-    let silent = Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: LOOK };
+    let silent = Wanted { nodes: 2, memory: None, threads: None, class: None, http_port: None, timeout: LOOK };
     assert_eq!(notes(&silent, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
     let as_it_is = Wanted { threads: Some(1), http_port: Some(80), ..silent };
     assert_eq!(notes(&as_it_is, 2, &settings, "http://127.0.0.1:80"), Vec::<String>::new());
-    let other = Wanted { nodes: 1, memory: Some(Bytes(1 << 30)), threads: Some(3), http_port: Some(81), ..silent };
+    let class = Some(Auto::Set(Class::Avx2));
+    let (memory, threads, http_port) = (Some(Bytes(1 << 30)), Some(3), Some(81));
+    let other = Wanted { nodes: 1, memory, threads, class, http_port, ..silent };
     let said = notes(&other, 2, &settings, "http://127.0.0.1:80");
     for (note, words) in said.iter().zip([
         "2 workers run and 1 were asked for: none was stopped",
         "--memory 1GiB is not what w1 run with",
         "--threads 3 is not what w1, w2 run with",
+        "--class avx2 is not what w1, w2 run with",
         "--http-port 81 is not http://127.0.0.1:80",
     ]) {
         assert!(note.starts_with(words), "{note}");
     }
-    assert_eq!(said.len(), 4);
+    assert_eq!(said.len(), 5);
 }
 
 fn node(name: &str, pid: u32, state: NodeState) -> NodeInfo {
@@ -58,7 +62,14 @@ fn what_ends_meanwhile_is_replaced_under_the_same_claim_and_deadline() {
     std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("write");
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
     let coordinator = launch(&dir, &program, COORDINATOR, &[]).expect("started");
-    let wanted = Wanted { nodes: 2, memory: None, threads: None, http_port: None, timeout: Duration::from_secs(60) };
+    let wanted = Wanted {
+        nodes: 2,
+        memory: None,
+        threads: None,
+        class: None,
+        http_port: None,
+        timeout: Duration::from_secs(60),
+    };
     let dying: Vec<Started> = missing(&dir, &[], &wanted)
         .expect("names")
         .into_iter()
