@@ -6,12 +6,21 @@
 use std::ops::Range;
 
 use shoal_config::spec::{JobSpec, ModelSpec, Wire};
+use shoal_exact::Arithmetic;
 
 use crate::blocks::{BlockKind, HEAD_TABLE, ModelTable};
 use crate::schedule::timeline::Costs;
 
-/// Sustained floating-point operations a nanosecond and thread.
-pub const FLOPS_PER_NANOSECOND: u64 = 20;
+/// Sustained floating-point operations a nanosecond and thread. Plain products take five times as long as fused ones: twice the
+/// instructions on vectors half as long, and one more of what a core does at once with them.
+#[must_use]
+pub const fn flops_per_nanosecond(arithmetic: Arithmetic) -> u64 {
+    match arithmetic {
+        Arithmetic::Fused => 20,
+        Arithmetic::Plain => 4,
+    }
+}
+
 /// Bytes a nanosecond and link.
 pub const BYTES_PER_NANOSECOND: u64 = 1;
 /// Nanoseconds a message takes besides its bytes.
@@ -92,11 +101,16 @@ pub fn boundary_elements(model: &ModelSpec) -> u64 {
     u64::from(model.context()) * u64::from(model.width())
 }
 
-/// Nanoseconds of each stage's instructions for a whole micro-batch, on nodes with `threads` compute threads.
+/// Nanoseconds of each stage's instructions for a whole micro-batch, on nodes with `threads` compute threads of an arithmetic.
 #[must_use]
-pub fn stage_costs(spec: &JobSpec, table: &ModelTable, stages: &[Range<u32>], threads: u32) -> Costs {
+pub fn stage_costs(
+    spec: &JobSpec,
+    table: &ModelTable,
+    stages: &[Range<u32>],
+    (arithmetic, threads): (Arithmetic, u32),
+) -> Costs {
     let samples = u64::from(spec.train.micro_batch);
-    let rate = FLOPS_PER_NANOSECOND * u64::from(threads.max(1));
+    let rate = flops_per_nanosecond(arithmetic) * u64::from(threads.max(1));
     let time = |flops: u64| (flops * samples / rate).max(1);
     let mut costs = Costs { transfer: transfer_nanoseconds(spec), ..Costs::default() };
     for blocks in stages {

@@ -205,7 +205,8 @@ pub fn bars(pass: &Timeline, width: u64) -> Vec<String> {
     rows.into_iter().map(|row| row.into_iter().map(char::from).collect()).collect()
 }
 
-fn predicted(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<NodeId, Offer>) -> Prediction {
+/// How long a step of a plan takes on its nodes.
+pub(crate) fn predicted(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<NodeId, Offer>) -> Prediction {
     let seated = plan.seats().filter_map(|(_, node)| members.get(&node));
     let threads = seated.map(|offer| offer.threads).min().unwrap_or(1);
     predict::of_plan(plan, &job.spec, table, threads)

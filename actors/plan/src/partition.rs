@@ -31,14 +31,24 @@ pub fn partition(
     let sum = |range: &Range<usize>| prefix[range.end] - prefix[range.start];
     // The dearest stage and the rest of the order cannot share one pass: a prefix with a dearer stage may still be part
     // of the best partition when a later stage is dearer still. So the bound first, then the sums under it.
-    let dearest = best(n, stages, &fits, 0, |so_far: &u64, range| Some((*so_far).max(sum(range))))?.0;
+    let dearest = best(n, stages, &fits, 0, |so_far: &u64, _, range| Some((*so_far).max(sum(range))))?.0;
     let start = (0u64, 0u128);
-    let (_, ranges) = best(n, stages, &fits, start, |so_far, range| {
+    let (_, ranges) = best(n, stages, &fits, start, |so_far, _, range| {
         let cost = sum(range);
         let crossing = if range.end < n { boundary[range.end - 1] } else { 0 };
         (cost <= dearest).then(|| (so_far.0 + crossing, so_far.1 + u128::from(cost) * u128::from(cost)))
     })?;
     Some(ranges)
+}
+
+/// Cuts `n` blocks into `stages` ranges so that the greatest `need(stage, range)` is as small as it can be, and says how great it is.
+/// None if there are fewer blocks than stages.
+#[must_use]
+pub fn leanest(n: usize, stages: usize, need: impl Fn(usize, Range<usize>) -> u64) -> Option<(u64, Vec<Range<usize>>)> {
+    if stages == 0 || stages > n {
+        return None;
+    }
+    best(n, stages, &|_, _| true, 0, |so_far: &u64, stage, range| Some((*so_far).max(need(stage, range.clone()))))
 }
 
 /// The partition with the smallest value, where `extend` is monotone in what came before.
@@ -47,7 +57,7 @@ fn best<V: Ord + Clone>(
     stages: usize,
     fits: &impl Fn(usize, Range<usize>) -> bool,
     start: V,
-    extend: impl Fn(&V, &Range<usize>) -> Option<V>,
+    extend: impl Fn(&V, usize, &Range<usize>) -> Option<V>,
 ) -> Option<(V, Vec<Range<usize>>)> {
     // row[end] = best value of the stages so far covering 0..end, and where the last of them starts.
     let mut row: Vec<Option<V>> = vec![None; n + 1];
@@ -58,7 +68,9 @@ fn best<V: Ord + Clone>(
         let mut begin = vec![0; n + 1];
         for end in stage + 1..=n - (stages - stage - 1) {
             for (from, before) in row.iter().enumerate().take(end).skip(stage) {
-                let Some(value) = before.as_ref().and_then(|before| extend(before, &(from..end))) else { continue };
+                let Some(value) = before.as_ref().and_then(|before| extend(before, stage, &(from..end))) else {
+                    continue;
+                };
                 if next[end].as_ref().is_none_or(|found| value < *found) && fits(stage, from..end) {
                     next[end] = Some(value);
                     begin[end] = from;

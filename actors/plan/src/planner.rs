@@ -33,13 +33,14 @@ mod cut;
 mod first;
 mod held;
 mod moves;
+mod needs;
 mod place;
 mod shadows;
 mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use first::{alike, first_plan};
+pub use first::{First, WhyPlain, alike, first_plan};
 pub use held::Held;
 
 /// A plan and the way to it.

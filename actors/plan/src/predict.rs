@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use shoal_config::JobSpec;
+use shoal_exact::Arithmetic;
 
 use crate::batch::micro_batch_count;
 use crate::blocks::ModelTable;
@@ -41,6 +42,8 @@ pub(crate) struct Form<'a> {
     pub(crate) lanes: &'a [Range<u32>],
     /// Shadows of each piece.
     pub(crate) shadows: u64,
+    /// What the nodes compute.
+    pub(crate) arithmetic: Arithmetic,
     /// Compute threads of the weakest node.
     pub(crate) threads: u32,
 }
@@ -60,7 +63,7 @@ impl Form<'_> {
                 });
             }
         }
-        let costs = stage_costs(self.spec, self.table, self.stages, self.threads);
+        let costs = stage_costs(self.spec, self.table, self.stages, (self.arithmetic, self.threads));
         let pass = timeline(&tracks, &costs).expect("SC-1 (instruction lists never deadlock)");
         let elements = |blocks: &Range<u32>| -> u64 {
             self.table.blocks[blocks.start as usize..blocks.end as usize].iter().map(|block| block.len).sum()
@@ -91,7 +94,8 @@ pub fn of_plan(plan: &Plan, spec: &JobSpec, table: &ModelTable, threads: u32) ->
         let found = devices.iter().position(|node| *node == plan.stages[stage].seats[replica]);
         found.expect("PD-1 (every seat's node is a device)")
     };
-    Form { spec, table, stages: &stages, lanes: &plan.lanes, shadows, threads }.predict(device_of, None)
+    let (lanes, arithmetic) = (&plan.lanes, plan.arithmetic);
+    Form { spec, table, stages: &stages, lanes, shadows, arithmetic, threads }.predict(device_of, None)
 }
 
 /// Nodes with a seat, in order of their first one.

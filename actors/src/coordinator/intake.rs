@@ -13,7 +13,7 @@ use shoal_plan::blocks::ModelTable;
 use shoal_plan::engine::{Happening, Offer, Order, OrderAnswer, Record, State};
 use shoal_plan::ids::{Digest, JobId, NodeId};
 use shoal_plan::job::{DataFacts, Job};
-use shoal_plan::planner;
+use shoal_plan::planner::{self, WhyPlain};
 use shoal_wire::api;
 use shoal_wire::journal::{Counter, Entry, Line};
 
@@ -141,11 +141,11 @@ impl Coordinator {
             return Ok(());
         }
         let job = Job { spec, data: UNREAD, weights: None };
-        let sources = match sources.map_err(RequestError::from).and_then(|sources| {
-            fits(&job, &self.members.offers())?;
-            Ok(sources)
-        }) {
-            Ok(sources) => sources,
+        let (sources, plain) = match sources
+            .map_err(RequestError::from)
+            .and_then(|sources| Ok((sources, fits(&job, &self.members.offers())?)))
+        {
+            Ok(fitting) => fitting,
             Err(error) => {
                 tracing::info!(error = &error as &dyn std::error::Error, "job refused");
                 // An error means that whoever asked is gone.
@@ -159,7 +159,7 @@ impl Coordinator {
         self.journal.append(&Entry::Counter { counter: Counter::Jobs, value: self.last_job })?;
         self.journal.append(&Entry::Job { id, spec: job.spec.clone() })?;
         self.journal.append(&Entry::Line { job: id, number: 0, line: line.clone() })?;
-        self.flusher.request(&me, After::Submitted(Submitted::New(id), reply));
+        self.flusher.request(&me, After::Submitted(Submitted::New { job: id, plain }, reply));
         let readings = Arc::new(Readings::default());
         self.intake.insert(id, Intake { job, lines: vec![line], readings: Wanted(Arc::clone(&readings)) });
         tokio::task::spawn_blocking(move || {
@@ -264,14 +264,15 @@ fn progress(id: JobId, (what, units): (&str, &str), path: &Path, (read, of): (u6
     format!("{read}, and none for {seconds} s: look whether {path} can be read, or `shoalctl cancel {id}`")
 }
 
-/// Whether a plan for it exists on the present nodes. With no node present nothing can be said, and the job waits.
-fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<(), RequestError> {
+/// Whether a plan for it exists on the present nodes, and why it would be of plain products, if it would. With no node present
+/// nothing can be said, and the job waits.
+fn fits(job: &Job, offers: &[(NodeId, Offer)]) -> Result<Option<WhyPlain>, RequestError> {
     if offers.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let members: BTreeMap<NodeId, Offer> = offers.iter().cloned().collect();
     let table = ModelTable::of_job(&job.spec);
-    planner::first_plan(job, &table, &members, &BTreeSet::new()).map(|_| ()).map_err(RequestError::Layout)
+    planner::first_plan(job, &table, &members, &BTreeSet::new()).map(|first| first.plain).map_err(RequestError::Layout)
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ impl JobEntry {
             steps_redone,
             plan,
             reason,
+            warning,
             ..
         } = self.engine.status();
         // A job that stands still has no speed.
@@ -97,6 +98,7 @@ impl JobEntry {
             tokens_per_second: self.log.tokens_per_second(RATE_STEPS).filter(|_| moves),
             plan,
             reason,
+            warning,
             ..unstarted(id, &self.job)
         }
     }
@@ -137,6 +139,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         tokens_per_second: None,
         plan: None,
         reason: None,
+        warning: None,
         fault: None,
         reading: None,
         tokenizer: job.data.tokenizer.map(|tokenizer| api::TokenizerInfo {

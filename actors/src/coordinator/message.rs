@@ -9,6 +9,7 @@ use shoal_plan::ids::{Generation, JobId, NodeId};
 use shoal_plan::job::Job;
 use shoal_plan::layout::Plan;
 use shoal_plan::ledger::Version;
+use shoal_plan::planner::WhyPlain;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeInfo};
 use shoal_wire::control::{Answer, Chaos, Question};
 
@@ -65,10 +66,15 @@ pub enum Repeat {
 }
 
 /// What became of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
     /// A new job.
-    New(JobId),
+    New {
+        /// Its id.
+        job: JobId,
+        /// Why its products will be plain, if its first plan is for the nodes that are here now.
+        plain: Option<WhyPlain>,
+    },
     /// A job that was there.
     Known(JobId),
 }
@@ -76,9 +82,9 @@ pub enum Submitted {
 impl Submitted {
     /// The job.
     #[must_use]
-    pub fn job(self) -> JobId {
+    pub fn job(&self) -> JobId {
         match self {
-            Self::New(job) | Self::Known(job) => job,
+            Self::New { job, .. } | Self::Known(job) => *job,
         }
     }
 }

@@ -184,7 +184,7 @@ async fn a_submission_is_acknowledged_when_it_is_durable_and_survives() {
     assert!(!submit.is_finished());
     stage.journal.open.add_permits(100);
     let job = submit.await.expect("no panic").unwrap().expect("accepted");
-    assert_eq!(job, Submitted::New(JobId(1)));
+    assert_eq!(job, Submitted::New { job: JobId(1), plain: None });
     let job = job.job();
 
     stage.replace().await;

@@ -134,8 +134,11 @@ pub struct JobStatus {
     pub tokens_per_second: Option<f64>,
     /// The plan in a line, e.g. `pipeline 2 x data 2, 1f1b, 4 nodes`.
     pub plan: Option<String>,
-    /// Why it failed, parked or warns.
+    /// Why it failed, parked, or runs as it does.
     pub reason: Option<String>,
+    /// What deserves attention though the job goes on, and what to do about it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub warning: Option<String>,
     /// Of a job that failed: what failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fault: Option<Fault>,
@@ -265,6 +268,9 @@ pub struct SubmitAnswer {
     /// The very same job was submitted before and is not over: it is that one.
     #[serde(default)]
     pub known: bool,
+    /// What its first plan would come to, if it were made now, that deserves attention.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub warning: Option<String>,
 }
 
 /// Body of `pause`, `digest` and `write`.

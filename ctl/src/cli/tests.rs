@@ -16,7 +16,7 @@ fn the_command_line_is_well_formed() {
 }
 
 /// Command lines and the debug form of the verb they mean, from the first to the last word that matters.
-const MEANT: [(&str, &str); 25] = [
+const MEANT: [(&str, &str); 26] = [
     ("init --node a --node b", r#"Init(Init { nodes: ["a", "b"] })"#),
     (
         "up --nodes 1 --class avx2",
@@ -25,7 +25,7 @@ const MEANT: [(&str, &str); 25] = [
     ("up --nodes 4", "Up(Up { nodes: 4, memory: None, threads: None, class: None, http_port: None, timeout: 30s })"),
     (
         "up --nodes 2 --memory 512MiB --threads 2 --timeout 5s",
-        "Up(Up { nodes: 2, memory: Some(Bytes(536870912)), threads: Some(2), http_port: None, timeout: 5s })",
+        "Up(Up { nodes: 2, memory: Some(Bytes(536870912)), threads: Some(2), class: None, http_port: None, timeout: 5s })",
     ),
     ("down", "Down"),
     (

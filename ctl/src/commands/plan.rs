@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use shoal_config::JobSpec;
 use shoal_config::node::{least_memory, own_memory};
+use shoal_config::{Bytes, JobSpec};
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::draw::{self, Summary};
 use shoal_plan::engine::{Arithmetic, Offer};
@@ -52,10 +52,20 @@ pub(super) fn run(context: &Context, args: &PlanArgs) -> Result<Verdict, Failure
     let (threads, arithmetic) = (args.threads, Arithmetic::Fused);
     let offer = Offer { budget_bytes, threads, class: "any".to_owned(), arithmetic };
     let members = (1..=u64::from(args.nodes)).map(|node| (NodeId(node), offer.clone())).collect();
-    let drawn =
-        draw(spec, &members).map_err(|error| Failure::Usage(format!("{name}: no plan is possible: {error}")))?;
+    let drawn = draw(spec, &members).map_err(|error| Failure::Usage(refused(&name, &error, args.threads)))?;
     context.format.print(&drawn)?;
     Ok(Verdict::True)
+}
+
+/// Why there is no plan; of too little memory, how much would do, as it is typed.
+fn refused(name: &str, error: &NoPlan, threads: u32) -> String {
+    let enough = match error {
+        NoPlan::Memory { needed, .. } => {
+            format!("; --memory {} is the least that is enough for it", Bytes(needed + own_memory(threads).0).exact())
+        }
+        NoPlan::NoNodes { .. } | NoPlan::StateLost { .. } | NoPlan::Impossible { .. } => String::new(),
+    };
+    format!("{name}: no plan is possible: {error}{enough}")
 }
 
 fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPlan> {
@@ -133,5 +143,10 @@ mod tests {
         let error = draw(demo(), &members(1, 1 << 20)).map(|drawn| drawn.text).expect_err("no room");
         let said = error.to_string();
         assert!(said.contains("a node that may hold 1.0 MiB (1048576 bytes); give nodes more memory"), "{said}");
+        let said = refused("demo", &error, 2);
+        let (_, memory) = said.split_once("; --memory ").expect("how much is enough");
+        let memory: Bytes = memory.split(' ').next().and_then(|size| size.parse().ok()).expect("as it is typed");
+        let enough = memory.0 - own_memory(2).0;
+        assert!(draw(demo(), &members(1, enough)).is_ok() && draw(demo(), &members(1, enough - 1)).is_err());
     }
 }

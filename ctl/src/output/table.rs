@@ -139,6 +139,7 @@ impl Show for JobStatus {
             ("tokenizer", format!("{} ({digest}...), vocabulary {}", made.kind, count(made.vocab.into())))
         }));
         rows.extend(self.reason.clone().map(|reason| ("reason", reason)));
+        rows.extend(self.warning.clone().map(|warning| ("warning", warning)));
         facts(rows)
     }
 }
@@ -180,8 +181,9 @@ impl Show for SubmitAnswer {
                 job = self.job
             );
         }
+        let warning = self.warning.as_ref().map_or_else(String::new, |warning| format!("\nwarning: {warning}"));
         format!(
-            "submitted as {job}; `shoalctl status {job}` shows it, `shoalctl wait {job} --until done` waits",
+            "submitted as {job}; `shoalctl status {job}` shows it, `shoalctl wait {job} --until done` waits{warning}",
             job = self.job
         )
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use shoal_actors::coordinator::{CoordinatorMsg, Read, Repeat, Submitted, To};
 use shoal_plan::decay;
 use shoal_plan::job::Job;
+use shoal_plan::planner::WhyPlain;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeReport, PlanAnswer, SubmitAnswer, SubmitRequest};
 use shoal_wire::control::{Answer, Question};
 use tokio::time::Instant;
@@ -34,8 +35,15 @@ pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<
     decay::check(&spec).map_err(|error| Fault::Malformed(format!("the job is not what this takes: {error}")))?;
     let repeat = if again { Repeat::Again } else { Repeat::Join };
     let submitted = app.ask(SUBMIT, |reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await?;
-    let known = matches!(submitted, Submitted::Known(_));
-    Ok(Json(SubmitAnswer { job: submitted.job().to_string(), known }))
+    let job = submitted.job().to_string();
+    Ok(Json(match submitted {
+        Submitted::Known(_) => SubmitAnswer { job, known: true, warning: None },
+        Submitted::New { plain, .. } => {
+            let warning = plain
+                .map(|why| format!("with the nodes of now its products will be plain: {why}; {}", WhyPlain::MEANS));
+            SubmitAnswer { job, known: false, warning }
+        }
+    }))
 }
 
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<JobStatus>>, Fault> {

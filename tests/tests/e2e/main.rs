@@ -1,6 +1,7 @@
 //! Real processes on loopback: what the product promises, seen from its command line.
 
 mod again;
+mod classes;
 mod data;
 mod disk;
 mod eval;

@@ -7,6 +7,7 @@ use super::phase::Phase;
 use super::{Engine, Happening};
 use crate::ids::NodeId;
 use crate::ledger::Head;
+use crate::planner::WhyPlain;
 use crate::protocol::ToNode;
 
 impl Engine {
@@ -29,6 +30,23 @@ impl Engine {
         for (node, offer) in unlike.map(|(node, offer)| (*node, offer.clone())).collect::<Vec<_>>() {
             self.leave_out(node, offer, arithmetic);
         }
+    }
+
+    /// From now on the job is slow, and nobody may notice why.
+    pub(super) fn warn_of_plain(&mut self, why: &WhyPlain) {
+        let reason = format!("its products are plain from now on: {why}; {}", WhyPlain::MEANS);
+        self.note(Happening::Warning { reason });
+    }
+
+    /// What there is to be said of a job that is slow though it need not be; names those who could be faster.
+    pub(super) fn slowness(&self) -> Option<String> {
+        match (self.arithmetic()?, self.state.is_over()) {
+            (Arithmetic::Plain, false) => {}
+            (Arithmetic::Fused, _) | (Arithmetic::Plain, true) => return None,
+        }
+        let names: Vec<String> = self.nodes.unlike().keys().map(NodeId::to_string).collect();
+        let faster = if names.is_empty() { String::new() } else { format!(", and {} left out", names.join(", ")) };
+        Some(format!("its products are plain since its first plan{faster}: {}", WhyPlain::MEANS))
     }
 
     /// A node that computes something else than the job gets nothing of it. It lives, for the jobs after this one.

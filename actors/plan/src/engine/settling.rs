@@ -13,7 +13,7 @@ use crate::ids::{BlockId, Generation, NodeId};
 use crate::layout::Plan;
 use crate::ledger::Version;
 use crate::membership::{Verdict, decide};
-use crate::planner::{Held, NoPlan, alike, first_plan, make_plan};
+use crate::planner::{First, Held, NoPlan, alike, first_plan, make_plan};
 use crate::protocol::{Deploy, Holding, Inventory, LossSum, Norm, Resolution, ToNode};
 use crate::rules::Breach;
 use crate::space::Interval;
@@ -277,10 +277,10 @@ impl Engine {
         let (job, table) = (Arc::clone(&self.setup.job), Arc::clone(&self.setup.table));
         let leaving = self.nodes.leaving();
         let planned = match self.arithmetic() {
-            None => first_plan(&job, &table, members, &leaving),
-            Some(_) => make_plan(&job, &table, members, &leaving, held),
+            None => first_plan(&job, &table, members, &leaving).map(|First { planned, plain }| (planned, plain)),
+            Some(_) => make_plan(&job, &table, members, &leaving, held).map(|planned| (planned, None)),
         };
-        let planned = match planned {
+        let (planned, plain) = match planned {
             Ok(planned) => planned,
             Err(none) => {
                 let reason = none.to_string();
@@ -311,6 +311,9 @@ impl Engine {
         };
         let (generation, plan) = (self.generation, Arc::new(planned.plan));
         self.decided(format!("plan {generation}: {}", planned.reason));
+        if let Some(why) = plain {
+            self.warn_of_plain(&why);
+        }
         self.warn_if_short(&plan, members.len());
         let unfilled = planned.unfilled;
         let attempt = self.chain.attempt();

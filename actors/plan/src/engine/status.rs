@@ -40,6 +40,8 @@ pub struct Status {
     pub digest: Option<(u64, Digest)>,
     /// The last decision: why it failed, parked, or runs as it does.
     pub reason: Option<String>,
+    /// What deserves attention though the job goes on, and what to do about it.
+    pub warning: Option<String>,
 }
 
 /// Copies of the state.
@@ -124,6 +126,7 @@ impl Engine {
             plan: self.plan().map(|plan| draw::line(plan)),
             digest: self.tally.digest,
             reason: self.tally.reason.clone(),
+            warning: self.slowness(),
         }
     }
 

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use shoal_config::spec::{Auto, ParallelSpec};
 
-use crate::batch::micro_batch_count;
 use crate::blocks::ModelTable;
 use crate::cost::{block_costs, boundary_elements};
 use crate::draw;
@@ -12,15 +11,17 @@ use crate::engine::Offer;
 use crate::ids::NodeId;
 use crate::job::Job;
 use crate::lanes::subtrees;
-use crate::memory::{NodeBytes, SeatShape, owned_bytes, parts, seat_bytes, tied_elements};
-use crate::partition::partition;
+use crate::partition::{leanest, partition};
 use crate::planner::cut::{Cut, pieces};
+use crate::planner::needs::Needs;
 use crate::planner::{Held, NoPlan, place};
 use crate::predict::Form;
-use crate::space::Interval;
 
 /// Layouts predicted within this share of the fastest count as equally fast.
 pub(super) const TIE: u64 = 32;
+
+/// Why a layout, when the planner has the choice.
+const FASTEST: &str = "as the fastest that fits";
 
 /// A layout that is not on nodes yet.
 #[derive(Clone, Debug)]
@@ -46,11 +47,18 @@ impl Layout {
     }
 }
 
-/// A layout that is too large for the nodes.
+/// A shape that is too large for the nodes: what its leanest layout takes where most is missing, and what there is.
 pub(super) struct TooLarge {
     shape: (usize, usize),
     needed: u64,
     budget: u64,
+}
+
+impl TooLarge {
+    /// If every node had so much more, it would be accepted; with less it would not.
+    fn missing(&self) -> u64 {
+        self.needed - self.budget
+    }
 }
 
 /// Chooses the layout: what is asked for if the nodes suffice, else the fastest that fits.
@@ -64,10 +72,14 @@ pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], 
         shapes.filter_map(|shape| lay_out(job, table, nodes, shape).map_err(|e| too_large.push(e)).ok()).collect()
     };
     let mut layouts = fitting(&mut asked.iter().copied().filter(enough));
-    let mut why = "as asked";
+    let mut why = match (parallel.pipeline, parallel.data) {
+        (Auto::Set(_), Auto::Set(_)) => "as asked".to_owned(),
+        (Auto::Auto, Auto::Auto) => FASTEST.to_owned(),
+        (Auto::Auto, Auto::Set(_)) | (Auto::Set(_), Auto::Auto) => format!("{FASTEST} {}", draw::asked(parallel)),
+    };
     if layouts.is_empty() && parallel.fixed {
         layouts = fitting(&mut asked.iter().copied().filter(|shape| !enough(shape)));
-        why = "as asked, stages sharing nodes";
+        why.push_str(", stages sharing nodes");
         if asked.is_empty() {
             let lanes = parallel.virtual_replicas;
             return Err(NoPlan::Impossible { asked: draw::asked(parallel), blocks, lanes });
@@ -75,10 +87,10 @@ pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], 
     } else if layouts.is_empty() {
         let all = (1..=blocks.min(n)).flat_map(|p| (1..=lanes.min(n / p)).map(move |d| (p, d)));
         layouts = fitting(&mut all.filter(|shape| !asked.contains(shape)));
-        why = "as the fastest that fits";
+        why = format!("instead of {}, {FASTEST}", draw::asked(parallel));
     }
     if layouts.is_empty() {
-        let leanest = too_large.into_iter().min_by_key(|t| (t.needed - t.budget, t.shape));
+        let leanest = too_large.into_iter().min_by_key(|t| (t.missing(), t.shape));
         let leanest = leanest.expect("PC-4 (one stage and one replica can always be tried)");
         return Err(NoPlan::Memory {
             asked: draw::asked(parallel),
@@ -88,12 +100,7 @@ pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], 
             budget: leanest.budget,
         });
     }
-    let mut best = fastest(job, table, nodes, held, layouts);
-    best.why = match why {
-        "as the fastest that fits" => format!("instead of {}, {why}", draw::asked(parallel)),
-        _ => why.to_owned(),
-    };
-    Ok(best)
+    Ok(Layout { why, ..fastest(job, table, nodes, held, layouts) })
 }
 
 /// Shapes (stages, replicas) that the job file names, as far as they can exist.
@@ -140,6 +147,7 @@ pub(super) fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(
         stages: &layout.stages,
         lanes: &layout.lanes,
         shadows: u64::from(job.spec.elastic.redundancy).min(nodes.len() as u64 - 1),
+        arithmetic: nodes[0].1.arithmetic,
         threads: nodes.iter().map(|(_, offer)| offer.threads).min().unwrap_or(1),
     };
     let alone = layout.groups.iter().all(|group| group.len() == 1);
@@ -161,62 +169,46 @@ pub(super) fn lay_out(
 ) -> Result<Layout, TooLarge> {
     let (spec, (p, d)) = (&job.spec, shape);
     let lanes = lane_runs(spec.parallel.virtual_replicas, d as u32);
-    let parts = parts(spec.parallel.virtual_replicas, &lanes);
-    let longest = lanes.iter().cloned().max_by_key(|run| micro_batch_count(spec, run.clone())).unwrap_or(0..0);
-    let micro_batches = micro_batch_count(spec, longest.clone());
-    let widest = lanes.iter().map(|run| run.end - run.start).max().unwrap_or(1);
-    let seat = |stage: usize, blocks: Range<u32>| {
-        let (stage, stages, schedule) = (stage as u32, p as u32, spec.parallel.schedule);
-        seat_bytes(spec, table, &SeatShape { blocks, stage, stages, lanes: widest, micro_batches, schedule })
-    };
+    let needs = Needs::new(spec, table, p, &lanes);
     let mut budgets: Vec<u64> = nodes.iter().map(|(_, offer)| offer.budget_bytes).collect();
     budgets.sort_unstable_by(|a, b| b.cmp(a));
     let cap = if p * d <= nodes.len() { budgets[p * d - 1] } else { u64::MAX };
-    let room = |stage: usize, range: Range<usize>| {
-        let elements: u64 = table.blocks[range.clone()].iter().map(|block| block.len).sum();
-        let state: u64 = table.blocks[range.clone()]
-            .iter()
-            .map(|block| table.state_bytes(block.id, Interval::new(0, block.len)))
-            .sum();
-        let (elements, state) = (elements.div_ceil(d as u64), state.div_ceil(d as u64));
-        let owned = owned_bytes(state, elements, 0, parts).total();
-        seat(stage, range.start as u32..range.end as u32).total() + owned <= cap
-    };
-    // Bytes grow with the range and shrink with the stage: where one node could serve all blocks, no cut needs weighing.
-    let roomy = room(0, 0..table.blocks.len());
-    let fits = |stage: usize, range: Range<usize>| roomy || room(stage, range);
+    // Where anything fits, no cut needs weighing.
+    let roomy = needs.bound() <= cap;
+    let fits = |stage: usize, range: Range<usize>| roomy || needs.fullest(stage, range) <= cap;
     let costs = block_costs(&spec.model, table);
     let boundary = vec![boundary_elements(&spec.model); costs.len() - 1];
-    // Where no even cut fits, the unbounded one names what is missing.
+    // Where no partition fits the smallest of the nodes it takes, the fastest of all may still fit nodes of several sizes.
     let ranges = partition(&costs, &boundary, p, fits).or_else(|| partition(&costs, &boundary, p, |_, _| true));
     let ranges = ranges.expect("PC-6 (there are no more stages than blocks)");
     let stages: Vec<Range<u32>> = ranges.into_iter().map(|r| r.start as u32..r.end as u32).collect();
     let cuts = pieces(table, &stages, d);
-    let seats: Vec<NodeBytes> = stages.iter().enumerate().map(|(stage, blocks)| seat(stage, blocks.clone())).collect();
-    let mut needs: Vec<u64> = seats.iter().flat_map(|seat| std::iter::repeat_n(seat.total(), d)).collect();
-    for cut in &cuts {
-        let tied = tied_elements(table, cut.block, cut.interval);
-        needs[cut.stage * d + cut.share] +=
-            owned_bytes(table.state_bytes(cut.block, cut.interval), cut.interval.len(), tied, parts).total();
-    }
+    let of_seats: Vec<Vec<u64>> =
+        stages.iter().enumerate().map(|(stage, blocks)| needs.of_stage(stage, blocks)).collect();
     let by_replica: Vec<(usize, usize)> = (0..d).flat_map(|r| (0..p).map(move |s| (s, r))).collect();
     let by_stage: Vec<(usize, usize)> = (0..p).flat_map(|s| (0..d).map(move |r| (s, r))).collect();
-    let mut worst = None;
+    let too_large = |(needed, budget)| TooLarge { shape, needed, budget };
+    let mut refused = Vec::new();
     // A replica on few nodes sends few activations; a stage on few nodes needs few copies of its weights.
     for order in [by_replica, by_stage] {
         let groups = runs(&order, nodes.len());
         let group_needs: Vec<u64> =
-            groups.iter().map(|group| group.iter().map(|&(s, r)| needs[s * d + r]).sum()).collect();
+            groups.iter().map(|group| group.iter().map(|&(s, r)| of_seats[s][r]).sum()).collect();
         match over(&group_needs, &budgets) {
             None => {
-                let weights = |group: &Vec<(usize, usize)>| group.iter().map(|&(s, _)| seats[s].seat_weights).sum();
-                let weights = groups.iter().map(weights).collect();
+                let seat = |&(s, r): &(usize, usize)| needs.seat(s, &stages[s], r).seat_weights;
+                let weights = groups.iter().map(|group| group.iter().map(seat).sum()).collect();
                 return Ok(Layout { stages, lanes, cuts, groups, needs: group_needs, weights, why: String::new() });
             }
-            Some((needed, budget)) => worst = Some(TooLarge { shape, needed, budget }),
+            Some(most) => refused.push(too_large(most)),
         }
     }
-    Err(worst.expect("PC-7 (two orders were tried)"))
+    if p * d <= nodes.len() {
+        let (needed, _) = leanest(table.blocks.len(), p, |stage, range| needs.fullest(stage, range))
+            .expect("PC-6 (there are no more stages than blocks)");
+        refused.push(too_large((needed, cap)));
+    }
+    Err(refused.into_iter().min_by_key(TooLarge::missing).expect("PC-7 (two orders were tried)"))
 }
 
 /// Seats cut into as many even runs as there are nodes, one each if there are enough.

@@ -8,6 +8,7 @@ use crate::fixture;
 use crate::space::Interval;
 
 mod history;
+mod lean;
 mod parts;
 
 /// What is held once a plan runs and all its shadows are filled, by all but `gone`.

@@ -15,6 +15,10 @@ fn bad_end(dir: &std::path::Path) -> shoal_config::JobSpec {
     bad
 }
 
+fn new(job: JobId) -> Submitted {
+    Submitted::New { job, plain: None }
+}
+
 async fn submit(stage: &Stage, spec: shoal_config::JobSpec, repeat: Repeat) -> Submitted {
     stage.ask(|reply| CoordinatorMsg::Submit(Box::new(spec), repeat, reply)).await.expect("accepted")
 }
@@ -54,18 +58,18 @@ async fn what_is_submitted_again_is_the_same_job_until_that_is_over() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let small = spec(dir.path(), "");
     let first = submit(&stage, small.clone(), Repeat::Join).await;
-    assert_eq!(first, Submitted::New(JobId(1)));
+    assert_eq!(first, new(JobId(1)));
     assert_eq!(submit(&stage, small.clone(), Repeat::Join).await, Submitted::Known(JobId(1)), "perhaps still read");
     read_through(&stage, JobId(1)).await;
     assert_eq!(submit(&stage, small.clone(), Repeat::Join).await, Submitted::Known(JobId(1)), "waiting for nodes");
-    assert_eq!(submit(&stage, small.clone(), Repeat::Again).await, Submitted::New(JobId(2)), "asked for");
+    assert_eq!(submit(&stage, small.clone(), Repeat::Again).await, new(JobId(2)), "asked for");
     let other = shoal_config::JobSpec { seed: 99, ..small.clone() };
-    assert_eq!(submit(&stage, other, Repeat::Join).await, Submitted::New(JobId(3)), "another job");
+    assert_eq!(submit(&stage, other, Repeat::Join).await, new(JobId(3)), "another job");
     for job in [1, 2] {
         let order = |reply| CoordinatorMsg::Order(JobId(job), Order::Cancel, reply);
         stage.ask(order).await.expect("accepted");
     }
-    assert_eq!(submit(&stage, small, Repeat::Join).await, Submitted::New(JobId(4)), "those are over");
+    assert_eq!(submit(&stage, small, Repeat::Join).await, new(JobId(4)), "those are over");
 }
 
 /// The data of this job cannot be read to its end: it is a terabyte of a sparse file.

@@ -41,6 +41,12 @@ fn a_status_is_a_list_of_facts() {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
     assert!(!text.contains("reason"));
+    assert!(!text.contains("warning"));
+    let slow = JobStatus { warning: Some("its products are plain".to_owned()), ..status() }.show();
+    assert!(slow.ends_with("warning          its products are plain"), "{slow}");
+    let answer = |warning| SubmitAnswer { job: "j1".to_owned(), known: false, warning }.show();
+    assert!(answer(Some("slow".to_owned())).ends_with("--until done` waits\nwarning: slow"));
+    assert!(answer(None).ends_with("--until done` waits"));
     let queued = JobStatus { state: JobState::Queued, ..status() }.show();
     assert!(queued.contains("redundancy       1 shadows wanted, none yet"), "{queued}");
 }
