@@ -85,42 +85,21 @@ fn inside(format: DataFormat, path: &Path) -> Result<Vec<PathBuf>, DataError> {
     if !meta.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
+    let below =
+        || regular::below(path).map_err(|unlisted| DataError::Read { path: unlisted.path, source: unlisted.source });
     match format {
-        DataFormat::Text => walk(path, &mut found)?,
+        DataFormat::Text => below(),
         DataFormat::LlmC => {
-            walk(path, &mut found)?;
+            let mut found = below()?;
             found.retain(|file| file.parent() == Some(path) && file.extension().is_some_and(|e| e == "bin"));
+            Ok(found)
         }
-        DataFormat::NanoGpt | DataFormat::Shards => {
-            return Err(DataError::Format {
-                path: path.to_owned(),
-                format: word(format),
-                found: "it is a directory, which only text, llmc and shards may be".to_owned(),
-            });
-        }
+        DataFormat::NanoGpt | DataFormat::Shards => Err(DataError::Format {
+            path: path.to_owned(),
+            format: word(format),
+            found: "it is a directory, which only text, llmc and shards may be".to_owned(),
+        }),
     }
-    found.sort();
-    Ok(found)
-}
-
-/// Regular files below a directory. Hidden entries are not data, and links to directories could loop: both are passed over.
-fn walk(directory: &Path, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
-    let failed = |source| DataError::Read { path: directory.to_owned(), source };
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
-            continue;
-        }
-        let path = entry.path();
-        let kind = entry.file_type().map_err(failed)?;
-        if kind.is_dir() {
-            walk(&path, out)?;
-        } else if kind.is_file() || path.is_file() {
-            out.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// One file and its form.

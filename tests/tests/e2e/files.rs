@@ -39,6 +39,13 @@ fn tensors(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
+/// The weights of a job after so many steps, in the directory `base`.
+fn make_base(cluster: &Cluster, steps: u64) {
+    let job = cluster.submit(&JobFile { steps, ..JobFile::default() }.write(cluster.path(), "first"));
+    cluster.wait(&job, "done");
+    cluster.ok(&["export", &job, "--to", &cluster.path().join("base").display().to_string()]);
+}
+
 #[test]
 fn a_model_goes_in_and_comes_out_as_it_was() {
     let cluster = cluster(2);
@@ -133,10 +140,7 @@ fn an_export_says_what_does_not_fit_and_leaves_nothing_that_looks_whole() {
 #[test]
 fn fine_tuning_goes_on_from_the_files_whatever_the_layout() {
     let cluster = cluster(2);
-    let at = |name: &str| cluster.path().join(name).display().to_string();
-    let first = cluster.submit(&JobFile { steps: 2, ..JobFile::default() }.write(cluster.path(), "first"));
-    cluster.wait(&first, "done");
-    cluster.ok(&["export", &first, "--to", &at("base")]);
+    make_base(&cluster, 2);
     let sizes = "kind = \"gpt2\"\nlayers = 4\nheads = 4\nwidth = 64\ncontext = 32\ninit_from = \"base\"";
     let two = cluster.submit(&job(&cluster, "two", sizes, 4));
     let want = cluster.final_digest(&two).state_blake3;
@@ -150,10 +154,7 @@ fn fine_tuning_goes_on_from_the_files_whatever_the_layout() {
 #[test]
 fn files_of_another_model_are_refused_and_changed_ones_too() {
     let cluster = cluster(2);
-    let at = |name: &str| cluster.path().join(name).display().to_string();
-    let first = cluster.submit(&JobFile { steps: 0, ..JobFile::default() }.write(cluster.path(), "first"));
-    cluster.wait(&first, "done");
-    cluster.ok(&["export", &first, "--to", &at("base")]);
+    make_base(&cluster, 0);
     let sizes = |layers: u32| {
         format!("kind = \"gpt2\"\nlayers = {layers}\nheads = 4\nwidth = 64\ncontext = 32\ninit_from = \"base\"")
     };

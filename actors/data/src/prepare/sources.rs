@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use shoal_config::regular;
 use shoal_plan::ids::Digest;
 
 use super::work::on_threads;
@@ -127,9 +128,8 @@ fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBu
     let mut found = Vec::new();
     for input in inputs {
         let none = || PrepareError::NoInput { input: input.clone() };
-        let mut here = Vec::new();
-        if Path::new(input).exists() {
-            walk(Path::new(input), &mut here)?;
+        let mut here = if Path::new(input).exists() {
+            files(Path::new(input))?
         } else {
             let paths = glob::glob(input)
                 .map_err(|error| PrepareError::Pattern { input: input.clone(), found: error.to_string() })?;
@@ -138,10 +138,8 @@ fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBu
             });
             let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>()?;
             paths.sort();
-            for path in paths {
-                walk(&path, &mut here)?;
-            }
-        }
+            paths.iter().map(|path| files(path)).collect::<Result<Vec<_>, _>>()?.concat()
+        };
         here.retain(|path| ours.is_none_or(|ours| fs::canonicalize(path).is_ok_and(|path| !path.starts_with(ours))));
         if here.is_empty() {
             return Err(none());
@@ -151,25 +149,14 @@ fn list(inputs: &[String], part: Use, ours: Option<&Path>) -> Result<Vec<(PathBu
     Ok(found.into_iter().map(|path| (path, part)).collect())
 }
 
-/// A file, or all files below a directory. Hidden entries are not data, and links to directories could loop.
-fn walk(path: &Path, out: &mut Vec<PathBuf>) -> Result<(), SourceError> {
-    if !path.is_dir() {
-        shoal_config::regular::check(path).map_err(SourceError::read(path))?;
-        out.push(path.to_owned());
-        return Ok(());
+/// A file, or all files below a directory.
+fn files(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    if path.is_dir() {
+        return regular::below(path)
+            .map_err(|unlisted| SourceError::Read { path: unlisted.path, source: unlisted.source });
     }
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let mut entries = entries.map_err(SourceError::read(path))?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let kind = entry.file_type().map_err(SourceError::read(&entry.path()))?;
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let link_to_directory = kind.is_symlink() && entry.path().is_dir();
-        if !hidden && !link_to_directory && (kind.is_dir() || entry.path().is_file()) {
-            walk(&entry.path(), out)?;
-        }
-    }
-    Ok(())
+    regular::check(path).map_err(SourceError::read(path))?;
+    Ok(vec![path.to_owned()])
 }
 
 /// A line, and what is wrong with it.
