@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::regular;
 use crate::spec::{Gpt2Spec, ModelSpec};
 
-pub use tokens::{SpecialTokens, special_tokens};
+pub use tokens::SpecialTokens;
 
 /// Longest file that is read.
 const MOST: u64 = 1 << 20;

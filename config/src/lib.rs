@@ -4,7 +4,7 @@
 //! filled in, and everything that enters bits resolved before any node is looked at. [`job`] and [`node`] lead from one
 //! to the other; [`presets`] are job files that come with the program; [`units`] are sizes with their unit;
 //! [`regular`] opens what an operator names. [`hf`] and [`llmc`] say
-//! what model lies in files of other programs.
+//! what model lies in files of other programs, [`safetensors`] how a file of tensors begins.
 
 pub mod check;
 mod document;
@@ -17,6 +17,7 @@ pub mod node;
 pub mod presets;
 mod raw;
 pub mod regular;
+pub mod safetensors;
 pub mod spec;
 pub mod units;
 mod value;

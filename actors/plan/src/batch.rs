@@ -39,6 +39,14 @@ pub struct MicroBatch {
     pub samples: Vec<u64>,
 }
 
+impl MicroBatch {
+    /// Samples that are all of their lane, and the only one.
+    #[must_use]
+    pub fn alone(samples: Vec<u64>) -> Self {
+        Self { index: MicroBatchId(0), lane: Lane(0), first_of_lane: true, last_of_lane: true, samples }
+    }
+}
+
 /// The data has too few tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the training data has {tokens} tokens, but one sample of {context} tokens takes {} with its last target; \

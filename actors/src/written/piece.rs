@@ -1,7 +1,7 @@
 //! One piece as a safetensors file: a flat f32 tensor for each kind of its state, named by it (`weight`, `moment1`).
 //!
 //! Written by hand rather than through the library so that elements go from the arena to the file without a second copy
-//! of the piece in memory; the format is eight bytes of header length, the header in JSON, the elements.
+//! of the piece in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use safetensors::tensor::Metadata;
+use shoal_config::safetensors::Header;
+use shoal_config::spec::Dtype;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::digest::{self, PieceLeaves};
 use shoal_plan::ids::{BlockId, Digest};
@@ -81,18 +83,11 @@ impl PieceData {
 
 /// Length and header; elements follow at a multiple of eight bytes.
 fn header(kinds: &[KindData]) -> Vec<u8> {
-    let (mut tensors, mut at) = (serde_json::Map::new(), 0);
+    let mut header = Header::default();
     for KindData { kind, interval, .. } in kinds {
-        let end = at + interval.len() * 4;
-        let tensor = serde_json::json!({ "dtype": "F32", "shape": [interval.len()], "data_offsets": [at, end] });
-        tensors.insert(kind.to_string(), tensor);
-        at = end;
+        header.push(kind.to_string(), Dtype::F32, &[interval.len()]);
     }
-    let mut json = serde_json::Value::Object(tensors).to_string().into_bytes();
-    json.resize(json.len().next_multiple_of(8), b' ');
-    let mut out = (json.len() as u64).to_le_bytes().to_vec();
-    out.extend(json);
-    out
+    header.to_bytes()
 }
 
 /// Reads some elements of one kind, of which the file has `held`, as little-endian bytes.

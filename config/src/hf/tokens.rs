@@ -16,21 +16,24 @@ pub struct SpecialTokens {
     pub pad: Option<u32>,
 }
 
-/// What `config.json` of a directory says, and `generation_config.json` before it. What is not there, or no token, says nothing.
-#[must_use]
-pub fn special_tokens(dir: &Path) -> SpecialTokens {
-    let mut found = SpecialTokens::default();
-    for name in ["config.json", "generation_config.json"] {
-        let Ok(keys) = super::object(&dir.join(name)) else { continue };
-        let first = |key| tokens(&keys, key).into_iter().next();
-        found.begin = first("bos_token_id").or(found.begin);
-        found.pad = first("pad_token_id").or(found.pad);
-        let end = tokens(&keys, "eos_token_id");
-        if !end.is_empty() {
-            found.end = end;
+impl SpecialTokens {
+    /// What `config.json` of a directory says, and `generation_config.json` before it. What is not there, or no token, says
+    /// nothing.
+    #[must_use]
+    pub fn of_files(dir: &Path) -> Self {
+        let mut found = Self::default();
+        for name in ["config.json", "generation_config.json"] {
+            let Ok(keys) = super::object(&dir.join(name)) else { continue };
+            let first = |key| tokens(&keys, key).into_iter().next();
+            found.begin = first("bos_token_id").or(found.begin);
+            found.pad = first("pad_token_id").or(found.pad);
+            let end = tokens(&keys, "eos_token_id");
+            if !end.is_empty() {
+                found.end = end;
+            }
         }
+        found
     }
-    found
 }
 
 /// One token, or several.
@@ -50,12 +53,12 @@ mod tests {
     #[test]
     fn what_the_files_say_is_known_and_nothing_else() {
         let dir = tempfile::tempdir().expect("temp dir");
-        assert_eq!(special_tokens(dir.path()), SpecialTokens::default());
+        assert_eq!(SpecialTokens::of_files(dir.path()), SpecialTokens::default());
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
         write("config.json", r#"{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": -1}"#);
         let plain = SpecialTokens { begin: Some(1), end: vec![2], pad: None };
-        assert_eq!(special_tokens(dir.path()), plain);
+        assert_eq!(SpecialTokens::of_files(dir.path()), plain);
         write("generation_config.json", r#"{"bos_token_id": null, "eos_token_id": [2, 7, "x"], "pad_token_id": 0}"#);
-        assert_eq!(special_tokens(dir.path()), SpecialTokens { end: vec![2, 7], pad: Some(0), ..plain });
+        assert_eq!(SpecialTokens::of_files(dir.path()), SpecialTokens { end: vec![2, 7], pad: Some(0), ..plain });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shoal_config::hf::special_tokens;
+use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::{Dtype, ModelSpec};
 use shoal_plan::job::Job;
 
@@ -48,7 +48,7 @@ pub fn export(written: &Written<'_>, query: &str, target: &Target) -> Result<(),
 #[must_use]
 pub fn notes(dir: &Path, job: &Job) -> Vec<String> {
     let began = job.weights.as_ref().map(|facts| facts.special.clone()).unwrap_or_default();
-    let has = special_tokens(dir);
+    let has = SpecialTokens::of_files(dir);
     let words = |tokens: &[u32]| match tokens {
         [] => "none".to_owned(),
         some => some.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
@@ -89,7 +89,6 @@ pub fn check_family(dir: &Path, model: &ModelSpec) -> Result<(), Failure> {
 mod tests {
     use std::fs;
 
-    use shoal_config::hf::SpecialTokens;
     use shoal_plan::ids::Digest;
     use shoal_plan::job::DataFacts;
     use shoal_plan::weights::{Dtypes, WeightFacts};

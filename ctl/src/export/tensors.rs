@@ -1,12 +1,11 @@
 //! Safetensors files of one block and kind, written as the elements arrive.
-//!
-//! Layout (huggingface/safetensors): u64 length of the header, the header as JSON padded with spaces, then the tensors.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use shoal_config::safetensors::Header;
+use shoal_config::spec::Dtype;
 use shoal_plan::blocks::BlockTable;
 use shoal_plan::digest::SEGMENT;
 use shoal_plan::space::Kind;
@@ -79,19 +78,11 @@ pub fn read(dir: &Path, block: &BlockTable, kind: Kind, mut visit: impl FnMut(&[
 }
 
 fn header(block: &BlockTable, kind: Kind) -> Vec<u8> {
-    let mut tensors = Map::new();
-    let mut at = 0;
+    let mut header = Header::default();
     for param in &block.params {
-        let end = at + param.interval.len() * F32;
-        let name = format!("{}.{}", kind, param.name);
-        tensors.insert(name, json!({"dtype": "F32", "shape": param.shape, "data_offsets": [at, end]}));
-        at = end;
+        header.push(format!("{}.{}", kind, param.name), Dtype::F32, &param.shape);
     }
-    let mut text = Value::Object(tensors).to_string();
-    while !text.len().is_multiple_of(8) {
-        text.push(' ');
-    }
-    [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+    header.to_bytes()
 }
 
 fn copy(

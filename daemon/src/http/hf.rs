@@ -30,7 +30,7 @@ pub(super) async fn files(
     let job = app.read(|reply| Read::Job(id, reply)).await?;
     let parts = parts(&job, &form)?;
     let found = tokenizer(Arc::clone(&job)).await;
-    let tokens = special_tokens(&job, found.as_ref());
+    let tokens = text_tokens(&job, found.as_ref());
     let has_tokenizer = found.is_some();
     let small = [
         (hf::CONFIG, true),
@@ -58,12 +58,12 @@ pub(super) async fn file(
             let dtype = hf::main_dtype(&table, &job.spec, &dtypes);
             let mut config = hf::config_json(&job.spec, dtype);
             let found = tokenizer(Arc::clone(&job)).await;
-            hf::mark(&mut config, &special_tokens(&job, found.as_ref()));
+            hf::mark(&mut config, &text_tokens(&job, found.as_ref()));
             Ok(Json(config).into_response())
         }
         hf::GENERATION => {
             let found = tokenizer(Arc::clone(&job)).await;
-            match hf::generation_config_json(&special_tokens(&job, found.as_ref())) {
+            match hf::generation_config_json(&text_tokens(&job, found.as_ref())) {
                 Some(config) => Ok(Json(config).into_response()),
                 None => Err(unknown(&name, "nothing says which token ends a text")),
             }
@@ -72,7 +72,7 @@ pub(super) async fn file(
             let found = tokenizer(Arc::clone(&job)).await;
             let found = found.ok_or_else(|| unknown(&name, "the data was not made with one that is here"))?;
             let Some(definition) = found.definition().filter(|_| name == hf::TOKENIZER) else {
-                let tokens = special_tokens(&job, Some(&found));
+                let tokens = text_tokens(&job, Some(&found));
                 let config = hf::tokenizer_config_json(&tokens, job.spec.model.context(), |token| found.name_of(token));
                 return Ok(Json(config).into_response());
             };
@@ -98,18 +98,9 @@ fn unknown(name: &str, why: &str) -> Fault {
 }
 
 /// What begins and ends a text of a job, whose tokenizer was `found` if it has a file that is here.
-fn special_tokens(job: &Job, found: Option<&Tokenizer>) -> SpecialTokens {
-    let special = match (found, job.data.tokenizer) {
-        (Some(found), _) => Some(found.special_tokens().into_values().collect()),
-        (None, Some(made)) => match made.kind {
-            TokenizerKind::Bytes | TokenizerKind::Gpt2 | TokenizerKind::O200k => {
-                Some(made.end_of_text.into_iter().collect())
-            }
-            TokenizerKind::Hf => None,
-        },
-        (None, None) => None,
-    };
-    hf::special_tokens(job, special.as_ref())
+fn text_tokens(job: &Job, found: Option<&Tokenizer>) -> SpecialTokens {
+    let special = found.map(|found| found.special_tokens().into_values().collect());
+    hf::text_tokens(job, special.as_ref())
 }
 
 /// What made the tokens of a job's data, if it is a `tokenizer.json` that is still what it was.

@@ -15,7 +15,7 @@ use shoal_config::spec::{
 use shoal_kernels::{Arena, Device, LossSum};
 use shoal_plan::batch::MicroBatch;
 use shoal_plan::blocks::ModelTable;
-use shoal_plan::ids::{BlockId, Lane, MicroBatch as MicroBatchId};
+use shoal_plan::ids::BlockId;
 use shoal_plan::job::Job;
 use shoal_plan::ledger::{LedgerEntry, backward_seed};
 use shoal_plan::space::{Interval, Kind};
@@ -225,13 +225,7 @@ fn first_pass(golden: &Golden, job: &Job, table: &ModelTable, scale: f32) -> (Ve
         model.write_weights(&device, BlockId(b as u32), Interval::new(0, values.len() as u64), values);
     }
     model.set_loss_scale(&job.spec, scale);
-    let batch = MicroBatch {
-        index: MicroBatchId(0),
-        lane: Lane(0),
-        first_of_lane: true,
-        last_of_lane: true,
-        samples: (0..SAMPLES as u64).collect(),
-    };
+    let batch = MicroBatch::alone((0..SAMPLES as u64).collect());
     let windows: Vec<Vec<u32>> = (0..SAMPLES).map(|s| golden.window(0, s)).collect();
     let inputs: Vec<u32> = windows.iter().flat_map(|w| w[..CONTEXT].iter().copied()).collect();
     let targets: Vec<u32> = windows.iter().flat_map(|w| w[1..].iter().copied()).collect();

@@ -17,7 +17,7 @@ use shoal_plan::batch::{MicroBatch, context, micro_batches, validation_micro_bat
 use shoal_plan::blocks::{BlockTable, ModelTable};
 use shoal_plan::commit::{StepReport, entry};
 use shoal_plan::digest::{PieceLeaves, assemble, leaves};
-use shoal_plan::ids::{BlockId, Digest, Lane, MicroBatch as MicroBatchId};
+use shoal_plan::ids::{BlockId, Digest};
 use shoal_plan::job::Job;
 use shoal_plan::ledger::{Head, LedgerEntry, Version};
 use shoal_plan::loss_scale::LossScale;
@@ -167,13 +167,7 @@ impl Solo {
     pub fn logits(&mut self, device: &Device, tokens: &[u32]) -> Result<Buffer, ModelError> {
         let context = context(&self.job.spec) as usize;
         assert_eq!(tokens.len() % context, 0, "SO-5 (whole samples)");
-        let batch = MicroBatch {
-            index: MicroBatchId(0),
-            lane: Lane(0),
-            first_of_lane: true,
-            last_of_lane: true,
-            samples: vec![0; tokens.len() / context],
-        };
+        let batch = MicroBatch::alone(vec![0; tokens.len() / context]);
         self.model.forward(device, Phase::Evaluate, &batch, Input::Tokens(tokens))?;
         let logits = self.model.logits(device, &batch);
         self.model.abort();

@@ -1,17 +1,8 @@
-//! Element types as other programs name them, and their bytes.
+//! Element types as PyTorch names them, and their bytes.
 
 use shoal_config::spec::Dtype;
 
 use crate::rounding::half;
-
-/// Its name in a safetensors header.
-pub(crate) fn name(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "F32",
-        Dtype::F16 => "F16",
-        Dtype::Bf16 => "BF16",
-    }
-}
 
 /// Its name in a `config.json`.
 pub(crate) fn torch_name(dtype: Dtype) -> &'static str {
@@ -20,11 +11,6 @@ pub(crate) fn torch_name(dtype: Dtype) -> &'static str {
         Dtype::F16 => "float16",
         Dtype::Bf16 => "bfloat16",
     }
-}
-
-/// The type of a safetensors header's name, if it is one that holds weights.
-pub(super) fn named(word: &str) -> Option<Dtype> {
-    Dtype::ALL.into_iter().find(|dtype| name(*dtype) == word)
 }
 
 /// Calls `put(index, value)` for every element of `bytes`; widening is exact.

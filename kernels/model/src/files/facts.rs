@@ -1,6 +1,6 @@
 //! Weights held against what was submitted: whoever reads a part hashes the segments that it lies in.
 
-use shoal_config::hf::special_tokens;
+use shoal_config::hf::SpecialTokens;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::{BlockId, Digest};
 use shoal_plan::space::Interval;
@@ -39,7 +39,7 @@ impl Files {
         }
         let dtypes = (0..self.map.tensors.len()).map(|tensor| self.place(tensor).dtype).collect();
         let dir = Some(self.path()).filter(|path| path.is_dir());
-        let special = dir.map(special_tokens).unwrap_or_default();
+        let special = dir.map(SpecialTokens::of_files).unwrap_or_default();
         Ok(WeightFacts { segment, digests, dtypes, padded_vocab: self.padded_vocab(), special })
     }
 

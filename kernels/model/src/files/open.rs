@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
+use shoal_config::safetensors;
 use shoal_config::spec::{Dtype, InitSpec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
 
+use super::FilesError;
 use super::header::{self, Described};
 use super::map::{Map, Tensor};
-use super::{FilesError, dtype};
 use crate::{hf, llmc};
 
 /// Longest list of shards that is read.
@@ -213,7 +214,7 @@ fn open(path: &Path) -> Result<(File, u64), FilesError> {
 
 /// A tensor's place, or what is wrong with it.
 fn place(part: usize, there: &Described, wanted: &Tensor) -> Result<Place, String> {
-    let Some(dtype) = dtype::named(&there.kind) else {
+    let Some(dtype) = safetensors::named(&there.kind) else {
         return Err(format!("is {}, and F32, F16 and BF16 can be read", there.kind));
     };
     let longer = wanted.open_ended

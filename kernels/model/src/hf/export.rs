@@ -1,10 +1,10 @@
 //! Writing what `transformers` loads.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 
 use serde_json::{Map as Object, Value, json};
 use shoal_config::JobSpec;
+use shoal_config::safetensors::Header;
 use shoal_config::spec::Dtype;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -13,7 +13,7 @@ use shoal_plan::weights::Dtypes;
 
 use super::names::{HEAD, MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
-use crate::files::{Target, WriteError, dtype, write};
+use crate::files::{Target, WriteError, write};
 
 /// One safetensors file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub fn write_part<E: Error + 'static>(
     mut target: Target<'_>,
 ) -> Result<(), WriteError<E>> {
     let map = map(table, &spec.model);
-    target.out.write_all(&header(&map, spec, part, dtypes)).map_err(WriteError::Out)?;
+    target.out.write_all(&header(&map, spec, part, dtypes).to_bytes()).map_err(WriteError::Out)?;
     let write = |tensor| write::tensor(&map, tensor, dtypes.of(tensor), &mut read, &mut target);
     part.tensors.clone().try_for_each(write)
 }
@@ -100,25 +100,15 @@ pub fn write_part<E: Error + 'static>(
 /// Bytes that [`write_part`] writes.
 #[must_use]
 pub fn part_len(table: &ModelTable, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> u64 {
-    let map = map(table, &spec.model);
-    let values: u64 = part.tensors.clone().map(|i| bytes_of(&map.tensors[i], dtypes.of(i))).sum();
-    header(&map, spec, part, dtypes).len() as u64 + values
+    header(&map(table, &spec.model), spec, part, dtypes).file_bytes()
 }
 
-fn header(map: &Map, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> Vec<u8> {
-    // `transformers` refuses a file that does not say which framework its layout is from.
-    let mut fields = Object::from_iter([("__metadata__".to_owned(), json!(BTreeMap::from([("format", "pt")])))]);
-    let mut at = 0;
+fn header(map: &Map, spec: &JobSpec, part: &Part, dtypes: &Dtypes) -> Header {
+    let mut header = Header::of_torch();
     for i in part.tensors.clone() {
-        let end = at + bytes_of(&map.tensors[i], dtypes.of(i));
-        let described =
-            json!({"dtype": dtype::name(dtypes.of(i)), "shape": map.tensors[i].shape, "data_offsets": [at, end]});
-        fields.insert(full_name(map, i, spec), described);
-        at = end;
+        header.push(full_name(map, i, spec), dtypes.of(i), &map.tensors[i].shape);
     }
-    let mut text = Value::Object(fields).to_string().into_bytes();
-    text.resize(text.len().next_multiple_of(8), b' ');
-    [&(text.len() as u64).to_le_bytes()[..], &text].concat()
+    header
 }
 
 fn full_name(map: &Map, tensor: usize, spec: &JobSpec) -> String {

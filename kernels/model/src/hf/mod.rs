@@ -13,7 +13,7 @@ pub use config::config_json;
 pub use export::{Part, index_json, main_dtype, part_len, parts, write_model, write_part};
 pub use names::{CONFIG, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG};
 pub(crate) use names::{HEAD, MODEL, is_buffer, map, prefix};
-pub use tokens::{generation_config_json, mark, special_tokens, tokenizer_config_json};
+pub use tokens::{generation_config_json, mark, text_tokens, tokenizer_config_json};
 
 #[cfg(test)]
 mod tests;

@@ -5,21 +5,23 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::ModelSpec;
-use shoal_plan::job::Job;
+use shoal_plan::job::{Job, TokenizerFacts, TokenizerKind};
 
 /// The end of text of GPT-2's own vocabulary, and how many tokens that has.
 const GPT2: (u32, u32) = (50_256, 50_257);
 
-/// What is known of a job's: what made the tokens of its data knows what ended a text while it was trained, and goes before the
-/// files that it began with. Of those, what is among the `special` tokens of that tokenizer counts; where nobody can say which
-/// those are (`None`), all of it, unless the two disagree on what ends a text.
+/// What begins and ends a job's texts: what made the tokens of its data knows what ended a text while it was trained, and goes before
+/// the files that it began with. Of those, what is among the special tokens of that tokenizer counts; where nobody can say which
+/// those are, all of it, unless the two disagree on what ends a text. `of_file` are those of its `tokenizer.json`, if it has one
+/// that is here.
 #[must_use]
-pub fn special_tokens(job: &Job, special: Option<&BTreeSet<u32>>) -> SpecialTokens {
+pub fn text_tokens(job: &Job, of_file: Option<&BTreeSet<u32>>) -> SpecialTokens {
+    let special = of_file.cloned().or_else(|| job.data.tokenizer.and_then(of_itself));
     let vocab = job.spec.model.vocab();
     let made = job.data.tokenizer.and_then(|made| made.end_of_text).filter(|token| *token < vocab);
     let mut tokens = job.weights.as_ref().map(|facts| facts.special.clone()).unwrap_or_default();
     let agreed = made.is_none_or(|made| tokens.end.contains(&made));
-    let counts = |token: &u32| *token < vocab && special.map_or(agreed, |special| special.contains(token));
+    let counts = |token: &u32| *token < vocab && special.as_ref().map_or(agreed, |special| special.contains(token));
     tokens.begin = tokens.begin.filter(counts);
     tokens.pad = tokens.pad.filter(counts);
     tokens.end.retain(counts);
@@ -39,6 +41,16 @@ pub fn special_tokens(job: &Job, special: Option<&BTreeSet<u32>>) -> SpecialToke
         tokens.begin = Some(*end);
     }
     tokens
+}
+
+/// The special tokens that are known of a tokenizer without its file.
+fn of_itself(made: TokenizerFacts) -> Option<BTreeSet<u32>> {
+    match made.kind {
+        TokenizerKind::Bytes | TokenizerKind::Gpt2 | TokenizerKind::O200k => {
+            Some(made.end_of_text.into_iter().collect())
+        }
+        TokenizerKind::Hf => None,
+    }
 }
 
 /// Says it in a `config.json`, or in what goes beside one.
@@ -82,7 +94,6 @@ pub fn tokenizer_config_json(tokens: &SpecialTokens, context: u32, text_of: impl
 mod tests {
     use shoal_config::spec::Dtype;
     use shoal_plan::ids::Digest;
-    use shoal_plan::job::{TokenizerFacts, TokenizerKind};
     use shoal_plan::weights::{Dtypes, WeightFacts};
 
     use super::*;
@@ -95,32 +106,35 @@ mod tests {
     #[test]
     fn the_tokenizer_goes_before_the_files_and_nothing_is_made_up() {
         let mut job = with_data(job(1, 2, 16, 8, 300, 0.0));
-        assert_eq!(special_tokens(&job, None), SpecialTokens::default());
-        assert_eq!(generation_config_json(&special_tokens(&job, None)), None);
+        assert_eq!(text_tokens(&job, None), SpecialTokens::default());
+        assert_eq!(generation_config_json(&text_tokens(&job, None)), None);
         job.data.tokenizer = Some(made(Some(299)));
         let of_gpt2 = SpecialTokens { begin: Some(299), end: vec![299], pad: None };
-        assert_eq!(special_tokens(&job, None), of_gpt2);
+        assert_eq!(text_tokens(&job, None), of_gpt2);
         let gpt2 = job.spec.model.clone();
         job.spec.model = llama([1, 2, 1, 8, 16, 32, 8, 300], false, false);
         let of_llama = SpecialTokens { begin: None, end: vec![299], pad: None };
-        assert_eq!(special_tokens(&job, None), of_llama);
+        assert_eq!(text_tokens(&job, None), of_llama);
         let special = SpecialTokens { begin: Some(1), end: vec![2, 5, 300], pad: Some(300) };
         let dtypes = Dtypes::All(Dtype::F32);
         job.weights = Some(WeightFacts { segment: 4096, digests: Vec::new(), dtypes, padded_vocab: None, special });
         // The files are of another tokenizer: its tokens are words here.
-        assert_eq!(special_tokens(&job, Some(&BTreeSet::from([299]))), of_llama);
-        assert_eq!(special_tokens(&job, None), of_llama);
+        assert_eq!(text_tokens(&job, Some(&BTreeSet::from([299]))), of_llama);
+        assert_eq!(text_tokens(&job, None), of_llama);
         let llama = std::mem::replace(&mut job.spec.model, gpt2);
-        assert_eq!(special_tokens(&job, Some(&BTreeSet::from([299]))), of_gpt2);
+        assert_eq!(text_tokens(&job, Some(&BTreeSet::from([299]))), of_gpt2);
         job.spec.model = llama;
         // It has them too, and says itself which ends a text first.
-        let both = special_tokens(&job, Some(&BTreeSet::from([1, 2, 299])));
+        let both = text_tokens(&job, Some(&BTreeSet::from([1, 2, 299])));
         assert_eq!(both, SpecialTokens { begin: Some(1), end: vec![299, 2], pad: None });
         // They agree.
         job.data.tokenizer = Some(made(Some(5)));
-        assert_eq!(special_tokens(&job, None), SpecialTokens { begin: Some(1), end: vec![5, 2], pad: None });
+        assert_eq!(text_tokens(&job, None), SpecialTokens { begin: Some(1), end: vec![5, 2], pad: None });
+        // It is built in: it has no other special token, wherever its file may be.
+        job.data.tokenizer = Some(TokenizerFacts { kind: TokenizerKind::Gpt2, ..made(Some(5)) });
+        assert_eq!(text_tokens(&job, None), SpecialTokens { begin: None, end: vec![5], pad: None });
         job.data.tokenizer = None;
-        let known = special_tokens(&job, None);
+        let known = text_tokens(&job, None);
         assert_eq!(known, SpecialTokens { begin: Some(1), end: vec![2, 5], pad: None });
         let config = generation_config_json(&known).expect("known");
         assert_eq!((&config["bos_token_id"], &config["eos_token_id"]), (&json!(1), &json!([2, 5])));
@@ -133,8 +147,8 @@ mod tests {
     #[test]
     fn a_vocabulary_of_gpt2s_size_is_gpt2s_if_nothing_says_otherwise() {
         let mut job = with_data(job(1, 2, 16, 8, 50_257, 0.0));
-        assert_eq!(special_tokens(&job, None), SpecialTokens { begin: Some(50_256), end: vec![50_256], pad: None });
+        assert_eq!(text_tokens(&job, None), SpecialTokens { begin: Some(50_256), end: vec![50_256], pad: None });
         job.data.tokenizer = Some(made(None));
-        assert_eq!(special_tokens(&job, None), SpecialTokens::default());
+        assert_eq!(text_tokens(&job, None), SpecialTokens::default());
     }
 }

@@ -2,7 +2,6 @@ use shoal_config::JobSpec;
 use shoal_config::spec::{LossScaleSpec, Precision, Wire};
 use shoal_kernels::Arena;
 use shoal_plan::batch::MicroBatch;
-use shoal_plan::ids::{Lane, MicroBatch as MicroBatchId};
 use shoal_plan::space::Interval;
 
 use super::*;
@@ -24,8 +23,7 @@ fn whole(spec: &JobSpec, device: &Device, arena: &Arena) -> StageModel {
 
 /// The logits behind the last of `tokens`, by a pass over the whole context.
 fn by_a_full_pass(model: &mut StageModel, device: &Device, tokens: &[u32]) -> Vec<f32> {
-    let batch =
-        MicroBatch { index: MicroBatchId(0), lane: Lane(0), first_of_lane: true, last_of_lane: true, samples: vec![0] };
+    let batch = MicroBatch::alone(vec![0]);
     let mut padded = tokens.to_vec();
     padded.resize(CONTEXT, 0);
     model.forward(device, Phase::Evaluate, &batch, Input::Tokens(&padded)).expect("room");
