@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use shoal_config::{JobSpec, job};
+use shoal_data::manifest;
 use shoal_plan::decay;
 
 use crate::cli::JobSource;
@@ -20,6 +21,13 @@ pub(super) fn of(source: &JobSource) -> Result<JobFile, Failure> {
     match source {
         JobSource { preset: Some(name), data: Some(data), .. } => {
             let data = std::path::absolute(data).map_err(Failure::file("find", data))?;
+            if data.join(manifest::FILE).is_file() {
+                return Err(Failure::Usage(format!(
+                    "{} has shards of tokens, and a preset is trained on the bytes of text; `shoalctl presets {name}` prints its job \
+                     file, to which [data] kind = \"shards\" and a [model] vocab for those tokens can be written",
+                    data.display()
+                )));
+            }
             let spec = shoal_config::preset(name, &data).ok_or_else(|| super::presets::unknown(name))?;
             Ok(JobFile { spec, name: format!("preset {name}") })
         }
@@ -40,6 +48,17 @@ fn read(path: &Path) -> Result<JobSpec, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_preset_is_not_for_shards() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let source = || JobSource { file: None, preset: Some("tiny".into()), data: Some(dir.path().to_owned()) };
+        assert_eq!(of(&source()).expect("text for all that is known").name, "preset tiny");
+        std::fs::write(dir.path().join(manifest::FILE), "{}").expect("written");
+        let error = of(&source()).expect_err("tokens");
+        assert_eq!(error.code(), 2);
+        assert!(error.to_string().contains("`shoalctl presets tiny` prints its job file"), "{error}");
+    }
 
     #[test]
     fn a_decay_rule_for_nothing_is_an_error_of_the_file() {

@@ -26,6 +26,11 @@ pub(super) struct Drawn {
     parameters: u64,
     precision: &'static str,
     wire: &'static str,
+    steps: u64,
+    global_batch: u32,
+    micro_batch: u32,
+    /// The highest.
+    learning_rate: f64,
     /// Why this layout.
     reason: String,
     /// What the job asked for and this does not give.
@@ -85,6 +90,10 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
         parameters: table.parameters(),
         precision: job.spec.train.numerics.precision.dtype().word(),
         wire: job.spec.train.numerics.wire.dtype().word(),
+        steps: job.spec.train.steps,
+        global_batch: job.spec.train.global_batch,
+        micro_batch: job.spec.train.micro_batch,
+        learning_rate: job.spec.train.schedule.peak,
         reason: planned.reason,
         warning: planned.plan.shortfall(job.spec.elastic.redundancy, members.len()),
         summary: draw::summary(&planned.plan, &job, &table, members),
@@ -95,8 +104,14 @@ fn draw(spec: JobSpec, members: &BTreeMap<NodeId, Offer>) -> Result<Drawn, NoPla
 impl Show for Drawn {
     fn show(&self) -> String {
         let warning = self.warning.as_ref().map_or_else(String::new, |warning| format!("\nwarning: {warning}"));
-        let Self { precision, wire, .. } = self;
-        let head = format!("{}: {} parameters, {precision}, {wire} on the wire", self.job, count(self.parameters));
+        let Self { precision, wire, micro_batch, learning_rate, .. } = self;
+        let (steps, samples) = (count(self.steps), count(self.global_batch.into()));
+        let head = format!(
+            "{}: {} parameters, {precision}, {wire} on the wire\n{steps} steps of {samples} samples, {micro_batch} at a time, learning \
+             rate up to {learning_rate}",
+            self.job,
+            count(self.parameters)
+        );
         format!("{head}\n{}{warning}\n\n{}", self.reason, self.text)
     }
 }
@@ -121,6 +136,12 @@ mod tests {
         let drawn = draw(demo(), &members(4, 2 << 30)).expect("a plan");
         let text = drawn.show();
         assert!(text.contains("pipeline 2 x data 2, 1f1b, 4 nodes"), "{text}");
+        let train = &demo().train;
+        let said = format!(
+            " steps of {} samples, {} at a time, learning rate up to {}\n",
+            train.global_batch, train.micro_batch, train.schedule.peak
+        );
+        assert!(text.contains(&said), "{text}");
         assert!(text.contains("bubble") && !text.contains("warning"), "{text}");
         let json = serde_json::to_value(&drawn).expect("plain data");
         assert_eq!(

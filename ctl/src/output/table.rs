@@ -147,14 +147,15 @@ impl Show for JobStatus {
 fn shadows(JobStatus { state, redundancy: Redundancy { state: how, have, want }, .. }: &JobStatus) -> String {
     match state {
         JobState::Queued => format!("{want} shadows wanted, none yet"),
+        JobState::Failed | JobState::Cancelled => {
+            "none: the job is over, and its nodes have let go of its state".to_owned()
+        }
         JobState::Planning
         | JobState::Training
         | JobState::Recovering
         | JobState::Paused
         | JobState::Parked
-        | JobState::Done
-        | JobState::Failed
-        | JobState::Cancelled => format!("{}: {have} of {want} shadows", word(how)),
+        | JobState::Done => format!("{}: {have} of {want} shadows", word(how)),
     }
 }
 

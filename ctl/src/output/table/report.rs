@@ -1,5 +1,7 @@
 //! `report JOB` for people: a table for each question.
 
+use std::collections::BTreeMap;
+
 use shoal_wire::api::{DeviceReport, NodeReport};
 
 use super::{Show, table};
@@ -15,6 +17,7 @@ impl Show for Vec<NodeReport> {
             ("Arenas", arenas(self)),
             ("Calls by block", calls(self)),
             ("Decisions", decisions(self)),
+            ("Sent by purpose", sent(self)),
             ("Traffic", traffic(self)),
         ]
         .map(|(title, body)| format!("{title}\n{body}"))
@@ -80,6 +83,23 @@ fn decisions(nodes: &[NodeReport]) -> String {
         ["NODE", "STEPS", "WAITED"],
         &[1, 2],
         nodes.iter().map(|node| [node.node.clone(), count(node.decisions), format!("{:.2} s", node.decision_seconds)]),
+    )
+}
+
+/// What all nodes sent, for each purpose and in all.
+fn sent(nodes: &[NodeReport]) -> String {
+    let mut purposes: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for line in nodes.iter().flat_map(|node| &node.traffic) {
+        let (bytes, messages) = purposes.entry(&line.purpose).or_default();
+        *bytes += line.bytes_sent;
+        *messages += line.messages_sent;
+    }
+    let all = purposes.values().fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
+    let rows = purposes.into_iter().chain(std::iter::once(("all", all)));
+    table(
+        ["PURPOSE", "SENT", "MESSAGES"],
+        &[1, 2],
+        rows.map(|(purpose, (sent, messages))| [purpose.to_owned(), bytes(sent), count(messages)]),
     )
 }
 

@@ -47,6 +47,10 @@ fn a_status_is_a_list_of_facts() {
     let answer = |warning| SubmitAnswer { job: "j1".to_owned(), known: false, warning }.show();
     assert!(answer(Some("slow".to_owned())).ends_with("--until done` waits\nwarning: slow"));
     assert!(answer(None).ends_with("--until done` waits"));
+    for over in [JobState::Failed, JobState::Cancelled] {
+        let text = JobStatus { state: over, ..status() }.show();
+        assert!(text.contains("redundancy       none: the job is over"), "{text}");
+    }
     let queued = JobStatus { state: JobState::Queued, ..status() }.show();
     assert!(queued.contains("redundancy       1 shadows wanted, none yet"), "{queued}");
 }
@@ -125,6 +129,7 @@ fn a_report_answers_each_question_in_its_own_table() {
         "Calls by block\n",
         "Decisions\n",
         "0.25 s",
+        "Sent by purpose\nPURPOSE        SENT  MESSAGES\nactivation  1.0 KiB         0\nall         1.0 KiB         0\n",
         "Traffic\n",
         "activation",
         "1.0 KiB",
