@@ -9,6 +9,7 @@ mod faults;
 mod files;
 mod hosts;
 mod input;
+mod killed_export;
 mod layouts;
 mod memory;
 mod numerics;
