@@ -11,6 +11,8 @@ use super::pool::Parts;
 
 /// Elements from which on it pays to share an elementwise operation among threads.
 pub(super) const GRAIN: usize = 8192;
+/// Elements that are made at once, so that whoever makes them in several passes finds them in a cache.
+const MADE: usize = 8 * GRAIN;
 
 by_class! {
     pub(super) fn add(dst: &mut [f32], src: &[f32]) {
@@ -38,8 +40,13 @@ impl CpuDevice {
     pub(crate) fn make(&self, dst: &mut [f32], make: impl Fn(Range<usize>, &mut [f32]) + Sync) {
         let len = dst.len();
         let dst = Parts::of(dst);
-        // SAFETY: runs of one division are disjoint.
-        self.pool.divide(len, GRAIN, |run| make(run.clone(), unsafe { dst.part(run) }));
+        self.pool.divide(len, GRAIN, |run| {
+            for from in run.clone().step_by(MADE) {
+                let piece = from..run.end.min(from + MADE);
+                // SAFETY: runs of one division are disjoint, and so are their pieces.
+                make(piece.clone(), unsafe { dst.part(piece) });
+            }
+        });
     }
 
     pub(crate) fn add_into(&self, dst: &mut [f32], src: &[f32]) {
