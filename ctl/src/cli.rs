@@ -272,7 +272,7 @@ pub enum Chaos {
 /// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// Training throughput of one device, beside the rate of its matrix products.
+    /// Training throughput of one device, beside the rate of its matrix products: 10 s of steps with products between them, with the default preset in about half a minute.
     Train {
         /// Which preset to train.
         #[arg(long, value_name = "NAME", default_value = "bench-s")]
@@ -281,7 +281,7 @@ pub enum Bench {
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
     },
-    /// Every operation of a training step at the sizes of two models, beside matrix products and memory of the same run.
+    /// Every operation of a training step at the sizes of two models, beside matrix products and memory of the same run: about a minute a preset.
     Kernels {
         /// Whose sizes; may be given more than once.
         #[arg(long, value_name = "NAME", default_values = ["bench-s", "bench-m"])]
