@@ -3,6 +3,10 @@ use shoal_exact::philox::philox4x32;
 
 use super::*;
 
+fn quantile(p: f64) -> f64 {
+    if is_central(p) { central_quantile(p) } else { outer_quantile(p) }
+}
+
 /// AS 241 as its author wrote it: a ratio of polynomials for each of three ranges.
 fn reference(p: f64) -> f64 {
     let q = p - 0.5;
