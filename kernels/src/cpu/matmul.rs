@@ -38,6 +38,9 @@ const ROW_UNIT: usize = 96;
 const COLUMN_UNIT: usize = 64;
 
 /// Rows `i` and columns `j` of a matrix at `base + i row + j column`.
+///
+/// An operand that is read is *valid* if it may be read from its first element to its last, what lies between its rows too, and
+/// nobody writes there meanwhile: rows are packed from one slice.
 #[derive(Clone, Copy)]
 pub(super) struct Strided<P> {
     pub(super) base: P,

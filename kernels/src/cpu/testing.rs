@@ -14,10 +14,7 @@ pub(super) fn device(threads: usize, class: Class) -> CpuDevice {
 /// Runs `op` on 1, 2 and 3 threads of every class there is and wants one answer to the bit.
 pub(super) fn everywhere(op: impl Fn(&CpuDevice) -> Vec<f32>) -> Vec<f32> {
     let mut answer: Option<Vec<f32>> = None;
-    for class in [Class::Portable, Class::Avx2, Class::Avx512] {
-        if class > Class::detect() {
-            continue;
-        }
+    for class in Class::here() {
         for threads in 1..=3 {
             let got = op(&device(threads, class));
             let want = answer.get_or_insert_with(|| got.clone());

@@ -29,7 +29,7 @@ fn case(rows: usize, vocab: usize) -> (Vec<f32>, Vec<u32>) {
 /// The loss of every class; KN-2 (threads do not enter bits).
 fn loss_of(logits: &[f32], targets: &[u32]) -> LossSum {
     let mut answer = None;
-    for class in [Class::Portable, Class::Avx2, Class::Avx512].into_iter().filter(|&c| c <= Class::detect()) {
+    for class in Class::here() {
         for threads in 1..=3 {
             let device = device(threads, class);
             let plain = device.cross_entropy_loss(logits, targets);

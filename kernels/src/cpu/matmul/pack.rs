@@ -22,7 +22,7 @@ pub(super) unsafe fn panel(
 ) {
     assert!(columns <= width && to.len() == depth * width, "KN-1 (shapes): {columns} columns of a panel of {width}");
     if b.column == 1 {
-        // SAFETY: from the first element of the first row to the last of the last.
+        // SAFETY: an operand is valid from its first element to its last.
         let from = unsafe { rows_of(b.base, b.row, depth, columns) };
         copy_rows(class, to, width, from, b.row, columns);
         return;
@@ -55,7 +55,7 @@ pub(super) unsafe fn panel(
 /// `rows` rows of `columns` elements, `apart` from each other, and what lies between them.
 ///
 /// # Safety
-/// They must be valid for as long as the result lives, and nobody write to them or between them.
+/// They must be valid, as an operand is, for as long as the result lives.
 unsafe fn rows_of<'a>(base: *const f32, apart: usize, rows: usize, columns: usize) -> &'a [f32] {
     let len = if rows == 0 { 0 } else { (rows - 1) * apart + columns };
     // SAFETY: the caller's contract.
@@ -98,7 +98,7 @@ pub(super) unsafe fn tiles(
     assert!(depth * height <= apart && to.len() >= tiles * apart, "KN-1 (shapes): {rows} rows in tiles of {height}");
     let whole = if a.row == 1 && matches!(height, 4 | 6) { rows / height } else { 0 };
     if whole > 0 {
-        // SAFETY: from the first element of the first column to the last whole tile of the last.
+        // SAFETY: an operand is valid from its first element to its last; these are whole tiles of it.
         let from = unsafe { rows_of(a.base, a.column, depth, whole * height) };
         match height {
             6 => six_side_by_side(class, to, apart, from, a.column, depth, whole),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::micro::Micro;
 use super::pack::panel;
-use super::prefetch::{LINE, prefetch_write};
+use super::prefetch::{LINE, prefetch};
 use super::{SLICE, Size, Strided};
 use crate::cpu::class::Class;
 use crate::cpu::pool::Parts;
@@ -136,7 +136,7 @@ pub(super) unsafe fn multiply(
                         let (columns, rows) = (width.min(n - j), height.min(m - i));
                         for row in 0..rows {
                             for column in (0..columns).step_by(LINE) {
-                                prefetch_write(c.at(i + row, j + column).base);
+                                prefetch(c.at(i + row, j + column).base);
                             }
                         }
                         micro.kernel(columns, rows)(

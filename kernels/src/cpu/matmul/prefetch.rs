@@ -15,16 +15,3 @@ pub(super) fn prefetch(at: *const f32) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
-
-/// As [`prefetch`], for a line that will be written.
-#[inline(always)]
-pub(super) fn prefetch_write(at: *mut f32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a hint; it reads nothing and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}

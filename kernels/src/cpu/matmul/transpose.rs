@@ -15,10 +15,12 @@ pub(super) unsafe fn transpose(class: Class, to: *mut f32, to_row: usize, from: 
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the class says that the instructions are there; the caller's contract.
         Class::Avx512 | Class::Avx2 => unsafe { transpose_avx2(to, to_row, from, from_row) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Class::Avx512 | Class::Avx2 => unsafe { transpose_plain(to, to_row, from, from_row) },
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller's contract.
         Class::Portable => unsafe { transpose_plain(to, to_row, from, from_row) },
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: the caller's contract.
+        Class::Avx512 | Class::Avx2 | Class::Portable => unsafe { transpose_plain(to, to_row, from, from_row) },
     }
 }
 
