@@ -14,7 +14,7 @@ use crate::ids::NodeId;
 use crate::job::Job;
 use crate::layout::Plan;
 use crate::memory::{self, NodeBytes};
-use crate::predict::{self, Prediction};
+use crate::predict;
 use crate::schedule::Instruction;
 use crate::schedule::timeline::Timeline;
 use crate::traffic::{self, Bytes};
@@ -114,7 +114,7 @@ pub fn line(plan: &Plan) -> String {
 /// The plan as data for `--json`.
 #[must_use]
 pub fn summary(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<NodeId, Offer>) -> Summary {
-    let prediction = predicted(plan, job, table, members);
+    let prediction = predict::on(members, plan, &job.spec, table);
     let bytes = memory::of_plan(plan, &job.spec, table);
     let nodes = bytes.into_iter().map(|(node, bytes)| NodeSummary {
         node: node.to_string(),
@@ -203,13 +203,6 @@ pub fn bars(pass: &Timeline, width: u64) -> Vec<String> {
         }
     }
     rows.into_iter().map(|row| row.into_iter().map(char::from).collect()).collect()
-}
-
-/// How long a step of a plan takes on its nodes.
-pub(crate) fn predicted(plan: &Plan, job: &Job, table: &ModelTable, members: &BTreeMap<NodeId, Offer>) -> Prediction {
-    let seated = plan.seats().filter_map(|(_, node)| members.get(&node));
-    let threads = seated.map(|offer| offer.threads).min().unwrap_or(1);
-    predict::of_plan(plan, &job.spec, table, threads)
 }
 
 /// Blocks in words.

@@ -41,14 +41,15 @@ pub fn partition(
     Some(ranges)
 }
 
-/// Cuts `n` blocks into `stages` ranges so that the greatest `need(stage, range)` is as small as it can be, and says how great it is.
+/// How small the greatest `need(stage, range)` can be when `n` blocks are cut into `stages` ranges.
 /// None if there are fewer blocks than stages.
 #[must_use]
-pub fn leanest(n: usize, stages: usize, need: impl Fn(usize, Range<usize>) -> u64) -> Option<(u64, Vec<Range<usize>>)> {
+pub fn leanest(n: usize, stages: usize, need: impl Fn(usize, Range<usize>) -> u64) -> Option<u64> {
     if stages == 0 || stages > n {
         return None;
     }
-    best(n, stages, &|_, _| true, 0, |so_far: &u64, stage, range| Some((*so_far).max(need(stage, range.clone()))))
+    let most = |so_far: &u64, stage: usize, range: &Range<usize>| Some((*so_far).max(need(stage, range.clone())));
+    best(n, stages, &|_, _| true, 0, most).map(|(most, _)| most)
 }
 
 /// The partition with the smallest value, where `extend` is monotone in what came before.

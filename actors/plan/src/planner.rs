@@ -17,6 +17,7 @@
 //! * PC-7 (two orders were tried): a layout is given up only when neither order of its seats fits.
 //! * PC-8 (so many replicas are one lane longer): the remainder is below the number of replicas, so some choice of them
 //!   adds up to it.
+//! * PC-10 (nodes stay for a layout that was chosen): a layout is chosen for a node at least, of members that do not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,16 +132,37 @@ pub fn make_plan(
     draining: &BTreeSet<NodeId>,
     held: &Held,
 ) -> Result<Planned, NoPlan> {
-    let nodes: Vec<(NodeId, &Offer)> =
-        members.iter().filter(|(node, _)| !draining.contains(node)).map(|(node, offer)| (*node, offer)).collect();
-    if nodes.is_empty() {
-        return Err(NoPlan::NoNodes { members: members.len(), draining: members.len() });
-    }
+    let nodes = staying(members, draining)?;
     if let Some((block, missing)) = held.lost(table, members) {
         return Err(NoPlan::StateLost { block, missing });
     }
-    let chosen = shape::choose(job, table, &nodes, held)?;
-    let seats = place::seats(table, &chosen, &nodes, held);
+    let chosen = shape::choose((job, &job.spec.parallel), table, &nodes, held)?;
+    Ok(with_layout(chosen, job, table, members, &nodes, held))
+}
+
+/// Those that a plan may put something on.
+fn staying<'a>(
+    members: &'a BTreeMap<NodeId, Offer>,
+    draining: &BTreeSet<NodeId>,
+) -> Result<Vec<(NodeId, &'a Offer)>, NoPlan> {
+    let stay = members.iter().filter(|(node, _)| !draining.contains(node));
+    let nodes: Vec<(NodeId, &Offer)> = stay.map(|(node, offer)| (*node, offer)).collect();
+    if nodes.is_empty() {
+        return Err(NoPlan::NoNodes { members: members.len(), draining: members.len() });
+    }
+    Ok(nodes)
+}
+
+/// The plan of a layout that was chosen for `nodes`, the members that stay.
+fn with_layout(
+    chosen: shape::Layout,
+    job: &Job,
+    table: &ModelTable,
+    members: &BTreeMap<NodeId, Offer>,
+    nodes: &[(NodeId, &Offer)],
+    held: &Held,
+) -> Planned {
+    let seats = place::seats(table, &chosen, nodes, held);
     let mut pieces: Vec<PiecePlan> = chosen
         .cuts
         .iter()
@@ -151,7 +173,7 @@ pub fn make_plan(
             shadows: Vec::new(),
         })
         .collect();
-    shadows::add((job.spec.elastic.redundancy, table), &chosen, &seats, &nodes, held, &mut pieces);
+    shadows::add((job.spec.elastic.redundancy, table), &chosen, &seats, nodes, held, &mut pieces);
     let stages = chosen.stages.iter().zip(seats.nodes);
     let mut plan = Plan {
         arithmetic: nodes[0].1.arithmetic,
@@ -166,7 +188,7 @@ pub fn make_plan(
     plan.spares = members.keys().copied().filter(|node| !used.contains(node)).collect();
     let moves = moves::to_reach(&plan, job.spec.elastic.redundancy, members, held);
     let reason = reason(table, (&chosen, &plan), nodes.len(), &moves);
-    Ok(Planned { plan, fetches: moves.fetches, unfilled: moves.unfilled, reason })
+    Planned { plan, fetches: moves.fetches, unfilled: moves.unfilled, reason }
 }
 
 fn reason(table: &ModelTable, (chosen, plan): (&shape::Layout, &Plan), nodes: usize, moves: &moves::Moves) -> String {

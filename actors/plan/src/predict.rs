@@ -4,6 +4,7 @@
 //!   are done.
 //! * PD-1 (every seat's node is a device): [`devices`] lists the nodes of all seats.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use shoal_config::JobSpec;
@@ -12,6 +13,7 @@ use shoal_exact::Arithmetic;
 use crate::batch::micro_batch_count;
 use crate::blocks::ModelTable;
 use crate::cost::{exchange_nanoseconds, stage_costs};
+use crate::engine::Offer;
 use crate::ids::{NodeId, Replica, Seat, StageIndex};
 use crate::layout::Plan;
 use crate::schedule::timeline::{Timeline, Track, timeline};
@@ -83,10 +85,11 @@ impl Form<'_> {
     }
 }
 
-/// The prediction for a plan whose nodes have at least `threads` compute threads. Devices are numbered as
-/// [`devices`] lists them.
+/// The prediction for a plan on its nodes, of which the weakest sets the pace. Devices are numbered as [`devices`] lists them.
 #[must_use]
-pub fn of_plan(plan: &Plan, spec: &JobSpec, table: &ModelTable, threads: u32) -> Prediction {
+pub fn on(members: &BTreeMap<NodeId, Offer>, plan: &Plan, spec: &JobSpec, table: &ModelTable) -> Prediction {
+    let seated = plan.seats().filter_map(|(_, node)| members.get(&node));
+    let threads = seated.map(|offer| offer.threads).min().unwrap_or(1);
     let stages: Vec<Range<u32>> = plan.stages.iter().map(|stage| stage.blocks.clone()).collect();
     let shadows = plan.pieces.iter().map(|piece| piece.shadows.len() as u64).max().unwrap_or(0);
     let devices = devices(plan);

@@ -76,7 +76,16 @@ impl Coordinator {
     fn way_on(&self, job: JobId) -> String {
         let goes_on = match self.members.offers().as_slice() {
             [] => "it goes on when a worker joins".to_owned(),
-            [_, ..] => format!("`shoalctl resume {job}` lets it go on"),
+            [_, ..] => {
+                match self.jobs.get(&job).map(|job| (job.engine.members().is_empty(), job.engine.arithmetic())) {
+                    // Those who live compute something else, and an order does not change that.
+                    Some((true, Some(arithmetic))) => {
+                        format!("it goes on when a worker whose arithmetic is {arithmetic} joins")
+                    }
+                    Some((true, None)) => "it goes on when a worker joins".to_owned(),
+                    Some((false, _)) | None => format!("`shoalctl resume {job}` lets it go on"),
+                }
+            }
         };
         format!("{goes_on}, `shoalctl cancel {job}` ends it")
     }

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use shoal_actors::coordinator::{CoordinatorMsg, Read, Repeat, Submitted, To};
 use shoal_plan::decay;
 use shoal_plan::job::Job;
-use shoal_plan::planner::WhyPlain;
 use shoal_wire::api::{EventLine, JobStatus, LedgerLine, NodeReport, PlanAnswer, SubmitAnswer, SubmitRequest};
 use shoal_wire::control::{Answer, Question};
 use tokio::time::Instant;
@@ -39,8 +38,7 @@ pub(super) async fn submit(State(app): State<App>, bytes: Bytes) -> Result<Json<
     Ok(Json(match submitted {
         Submitted::Known(_) => SubmitAnswer { job, known: true, warning: None },
         Submitted::New { plain, .. } => {
-            let warning = plain
-                .map(|why| format!("with the nodes of now its products will be plain: {why}; {}", WhyPlain::MEANS));
+            let warning = plain.map(|why| why.ahead());
             SubmitAnswer { job, known: false, warning }
         }
     }))

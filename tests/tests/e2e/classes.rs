@@ -99,7 +99,7 @@ fn a_plain_job_says_so_from_its_submission_on() {
     assert_eq!(status.arithmetic.as_deref(), Some("plain"));
     let warning = status.warning.expect("a warning");
     assert!(
-        warning.contains("since its first plan, and w2 left out: plain products take about five times"),
+        warning.contains("since its first plan, and w2 is left out: plain products take about 5 times"),
         "{warning}"
     );
     for command in ["status", "why"] {

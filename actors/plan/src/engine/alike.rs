@@ -34,8 +34,7 @@ impl Engine {
 
     /// From now on the job is slow, and nobody may notice why.
     pub(super) fn warn_of_plain(&mut self, why: &WhyPlain) {
-        let reason = format!("its products are plain from now on: {why}; {}", WhyPlain::MEANS);
-        self.note(Happening::Warning { reason });
+        self.note(Happening::Warning { reason: why.decided() });
     }
 
     /// What there is to be said of a job that is slow though it need not be; names those who could be faster.
@@ -45,8 +44,7 @@ impl Engine {
             (Arithmetic::Fused, _) | (Arithmetic::Plain, true) => return None,
         }
         let names: Vec<String> = self.nodes.unlike().keys().map(NodeId::to_string).collect();
-        let faster = if names.is_empty() { String::new() } else { format!(", and {} left out", names.join(", ")) };
-        Some(format!("its products are plain since its first plan{faster}: {}", WhyPlain::MEANS))
+        Some(WhyPlain::since(&names))
     }
 
     /// A node that computes something else than the job gets nothing of it. It lives, for the jobs after this one.
@@ -70,10 +68,18 @@ impl Engine {
     pub(super) fn only_unlike(&self) -> Option<String> {
         let wanted = self.arithmetic()?;
         let names: Vec<String> = self.nodes.unlike().keys().map(NodeId::to_string).collect();
+        let do_what = match wanted {
+            Arithmetic::Fused => {
+                "start a worker of class avx2, avx512 or neon (`shoalctl nodes` shows which a worker has)"
+            }
+            Arithmetic::Plain => {
+                "start a worker of class portable: any x86-64 machine has one with `class = \"portable\"` in the worker's \
+                 node.toml, or `shoalctl up --class portable`"
+            }
+        };
         (!names.is_empty()).then(|| {
             format!(
-                "no node of this job is left, and {} cannot take part: the job computes {wanted} since its first plan; start a \
-                 worker on a machine whose arithmetic is {wanted}",
+                "no node of this job is left, and {} cannot take part: the job computes {wanted} since its first plan; {do_what}",
                 names.join(", ")
             )
         })

@@ -136,7 +136,8 @@ impl Engine {
 
     /// Why nothing is done about an order while the job is parked.
     pub(super) fn parked_reason(&self) -> String {
-        format!("{}; resume the job first", self.tally.reason.as_deref().unwrap_or("parked"))
+        let then = if self.nodes.here().is_empty() { "it has to go on first" } else { "resume the job first" };
+        format!("{}; {then}", self.tally.reason.as_deref().unwrap_or("parked"))
     }
 
     /// Journals an order and answers once that is durable.

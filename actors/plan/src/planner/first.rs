@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use shoal_config::spec::Auto;
+use shoal_config::spec::{Auto, ParallelSpec};
 use shoal_exact::Arithmetic;
 
-use super::{Held, NoPlan, Planned, make_plan};
+use super::shape::{Layout, choose, predict};
+use super::{Held, NoPlan, Planned, staying, with_layout};
 use crate::blocks::ModelTable;
-use crate::draw;
+use crate::cost::flops_per_nanosecond;
 use crate::engine::Offer;
 use crate::ids::NodeId;
 use crate::job::Job;
@@ -49,11 +50,38 @@ pub enum WhyPlain {
 }
 
 impl WhyPlain {
-    /// What that means for a job, and what to do about it: for an operator.
-    pub const MEANS: &str = "plain products take about five times as long as fused ones, and for as long as the job lives \
-                             no fused node can take part; to have it fused, `shoalctl cancel` it and submit it again when \
-                             `shoalctl nodes` lists workers of class avx2, avx512 or neon (`class` in a worker's node.toml \
-                             may keep it from that)";
+    /// What is said when a job is submitted: its first plan is still to come.
+    #[must_use]
+    pub fn ahead(&self) -> String {
+        format!("with the nodes of now its products will be plain: {self}; {}", Self::means())
+    }
+
+    /// What is said when the first plan is made.
+    #[must_use]
+    pub fn decided(&self) -> String {
+        format!("its products are plain from now on: {self}; {}", Self::means())
+    }
+
+    /// What is said from then on, as long as the job is not over; names the living nodes that could be faster.
+    #[must_use]
+    pub fn since(left_out: &[String]) -> String {
+        let faster = match left_out {
+            [] => String::new(),
+            [one] => format!(", and {one} is left out"),
+            many => format!(", and {} are left out", many.join(", ")),
+        };
+        format!("its products are plain since its first plan{faster}: {}", Self::means())
+    }
+
+    /// What it means for a job, and what to do about it: for an operator.
+    fn means() -> String {
+        let times = flops_per_nanosecond(Arithmetic::Fused) / flops_per_nanosecond(Arithmetic::Plain);
+        format!(
+            "plain products take about {times} times as long as fused ones, and for as long as the job lives no fused node can take \
+             part; to have it fused, `shoalctl cancel` it and submit it again when `shoalctl nodes` lists workers of class avx2, \
+             avx512 or neon (`class` in a worker's node.toml may keep it from that)"
+        )
+    }
 }
 
 impl fmt::Display for WhyPlain {
@@ -64,7 +92,7 @@ impl fmt::Display for WhyPlain {
             Self::Refused(reason) => write!(f, "the nodes that fuse multiply and add cannot have it: {reason}"),
             Self::Slower { fused, plain } => write!(
                 f,
-                "on the plain nodes a step of the fastest layout is predicted to take {:.1} ms, on the fused ones {:.1} ms",
+                "a step of its plan on the plain nodes is predicted to take {:.1} ms, of the fastest one on the fused nodes {:.1} ms",
                 milliseconds(*plain),
                 milliseconds(*fused)
             ),
@@ -73,8 +101,10 @@ impl fmt::Display for WhyPlain {
 }
 
 /// Makes the first plan of a job, from its seed or files, for the members of one arithmetic. That is fused if any layout on the
-/// fused ones is possible, unless a step of the fastest layout is predicted to take less than half the time on the plain ones: the
-/// choice is for good, nodes that come later are most likely fused, and a prediction is no promise. Who came first does not matter.
+/// fused ones is possible, unless a step of the plan is predicted to take less than half the time on the plain ones: the choice is
+/// for good, nodes that come later are most likely fused, and a prediction is no promise. On the plain ones it is the layout with the
+/// job's wishes that counts, as that is what runs for as long as the job lives; on the fused ones a faster layout counts too, as a
+/// wish that is slow there says nothing about the nodes. Who came first does not matter.
 ///
 /// # Errors
 /// If no layout is possible with either; why, of the better one that any member has.
@@ -84,44 +114,76 @@ pub fn first_plan(
     members: &BTreeMap<NodeId, Offer>,
     draining: &BTreeSet<NodeId>,
 ) -> Result<First, NoPlan> {
-    let plan = |job: &Job, arithmetic| {
-        let alike = alike(members, arithmetic);
-        (!alike.is_empty()).then(|| make_plan(job, table, &alike, draining, &Held::none()))
+    let on = |arithmetic| {
+        let members = alike(members, arithmetic);
+        (!members.is_empty()).then(|| Possible::new(job, table, members, draining))
     };
-    let on = |arithmetic| plan(job, arithmetic);
-    // A wish that is slow on the nodes of the one and cannot be fulfilled on those of the other says nothing about the nodes.
-    let fastest = |planned: &Planned| {
-        let free = plan(&without_wishes(job), planned.plan.arithmetic).and_then(Result::ok);
-        draw::predicted(&free.as_ref().unwrap_or(planned).plan, job, table, members).step()
-    };
-    let plain_because = |planned, why| Ok(First { planned, plain: Some(why) });
+    let plain_because = |plain: Possible<'_>, why| Ok(First { planned: plain.planned(), plain: Some(why) });
     match (on(Arithmetic::Fused), on(Arithmetic::Plain)) {
         (None, None) => Err(NoPlan::NoNodes { members: 0, draining: 0 }),
         (Some(Err(reason)), None | Some(Err(_))) | (None, Some(Err(reason))) => Err(reason),
-        (None, Some(Ok(planned))) => plain_because(planned, WhyPlain::NoneFused),
-        (Some(Err(reason)), Some(Ok(planned))) => plain_because(planned, WhyPlain::Refused(reason)),
-        (Some(Ok(planned)), None | Some(Err(_))) => Ok(First { planned, plain: None }),
-        (Some(Ok(better)), Some(Ok(planned))) => {
-            let (fused, plain) = (fastest(&better), fastest(&planned));
-            if CLEARLY * plain < fused {
-                plain_because(planned, WhyPlain::Slower { fused, plain })
+        (None, Some(Ok(plain))) => plain_because(plain, WhyPlain::NoneFused),
+        (Some(Err(reason)), Some(Ok(plain))) => plain_because(plain, WhyPlain::Refused(reason)),
+        (Some(Ok(fused)), None | Some(Err(_))) => Ok(First { planned: fused.planned(), plain: None }),
+        (Some(Ok(fused)), Some(Ok(plain))) => {
+            let times = (fused.step_without_wishes(), plain.step());
+            if CLEARLY * times.1 < times.0 {
+                plain_because(plain, WhyPlain::Slower { fused: times.0, plain: times.1 })
             } else {
-                Ok(First { planned: better, plain: None })
+                Ok(First { planned: fused.planned(), plain: None })
             }
         }
     }
 }
 
-/// The job as if the planner had the choice of everything that it ever has.
-fn without_wishes(job: &Job) -> Job {
-    let mut job = job.clone();
-    let parallel = &mut job.spec.parallel;
-    (parallel.pipeline, parallel.data, parallel.fixed) = (Auto::Auto, Auto::Auto, false);
-    job
+/// A first plan that nodes of one arithmetic can have, as far as it takes to compare it.
+struct Possible<'a> {
+    job: &'a Job,
+    table: &'a ModelTable,
+    members: BTreeMap<NodeId, Offer>,
+    draining: &'a BTreeSet<NodeId>,
+    layout: Layout,
+}
+
+impl<'a> Possible<'a> {
+    fn new(
+        job: &'a Job,
+        table: &'a ModelTable,
+        members: BTreeMap<NodeId, Offer>,
+        draining: &'a BTreeSet<NodeId>,
+    ) -> Result<Self, NoPlan> {
+        let nodes = staying(&members, draining)?;
+        let layout = choose((job, &job.spec.parallel), table, &nodes, &Held::none())?;
+        Ok(Self { job, table, members, draining, layout })
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, &Offer)> {
+        staying(&self.members, self.draining).expect("PC-10 (nodes stay for a layout that was chosen)")
+    }
+
+    /// Nanoseconds.
+    fn step(&self) -> u64 {
+        predict(self.job, self.table, &self.layout, &self.nodes())
+    }
+
+    /// Nanoseconds of the fastest layout, if the planner had the choice of everything that it ever has, or of this one.
+    fn step_without_wishes(&self) -> u64 {
+        let free =
+            ParallelSpec { pipeline: Auto::Auto, data: Auto::Auto, fixed: false, ..self.job.spec.parallel.clone() };
+        let nodes = self.nodes();
+        let free = choose((self.job, &free), self.table, &nodes, &Held::none());
+        let free = free.map(|layout| predict(self.job, self.table, &layout, &nodes));
+        free.map_or(self.step(), |free| free.min(self.step()))
+    }
+
+    fn planned(self) -> Planned {
+        with_layout(self.layout.clone(), self.job, self.table, &self.members, &self.nodes(), &Held::none())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::make_plan;
     use super::*;
     use crate::check::{Invariant, check};
     use crate::fixture;
@@ -133,6 +195,16 @@ mod tests {
         let members = fixture::members(1..=4).into_iter().zip(of);
         let differ = |((node, offer), (arithmetic, budget_bytes))| (node, Offer { arithmetic, budget_bytes, ..offer });
         members.map(differ).collect()
+    }
+
+    /// Of these threads; a job of the preset `bench-m` fits each of them, and computing is all that takes time there.
+    fn roomy(arithmetic: Arithmetic, threads: u32) -> Offer {
+        Offer { threads, arithmetic, budget_bytes: 64 << 30, ..fixture::members(1..=1)[&NodeId(1)].clone() }
+    }
+
+    fn bench_m() -> Job {
+        let spec = shoal_config::preset("bench-m", "/".as_ref()).expect("a preset");
+        Job { spec, ..fixture::job() }
     }
 
     fn nodes(first: &First) -> Vec<u64> {
@@ -193,21 +265,13 @@ mod tests {
     #[test]
     fn plain_nodes_have_a_job_only_if_they_are_clearly_faster() {
         use Arithmetic::{Fused, Plain};
-        // Computing is all that takes time here.
-        let spec = shoal_config::preset("bench-m", "/".as_ref()).expect("a preset");
-        let job = Job { spec, ..fixture::job() };
+        let job = bench_m();
         let table = fixture::table(&job);
-        let offer = |arithmetic, threads| Offer {
-            threads,
-            arithmetic,
-            budget_bytes: 64 << 30,
-            ..fixture::members(1..=1)[&NodeId(1)].clone()
-        };
         for turned in [false, true] {
             let first = |threads| {
                 let (plain, fused) = if turned { (2, 1) } else { (1, 2) };
                 let members =
-                    BTreeMap::from([(NodeId(plain), offer(Plain, threads)), (NodeId(fused), offer(Fused, 1))]);
+                    BTreeMap::from([(NodeId(plain), roomy(Plain, threads)), (NodeId(fused), roomy(Fused, 1))]);
                 first_plan(&job, &table, &members, &BTreeSet::new()).expect("it fits each of them")
             };
             for threads in [1, 5, 9] {
@@ -217,6 +281,47 @@ mod tests {
             assert_eq!(made.planned.plan.arithmetic, Plain);
             let Some(WhyPlain::Slower { fused, plain }) = made.plain else { panic!("{:?}", made.plain) };
             assert!(2 * plain < fused && fused < 3 * plain, "{fused} and {plain}");
+        }
+    }
+
+    /// Twelve plain nodes of two threads are clearly faster than one that fuses if the job may have them all, but not if it asked for few of them.
+    #[test]
+    fn plain_nodes_that_a_job_does_not_ask_for_say_nothing() {
+        let mut job = bench_m();
+        // As many replicas as nodes, with much to compute between two exchanges.
+        (job.spec.parallel.virtual_replicas, job.spec.train.global_batch) = (12, 12 * job.spec.train.global_batch);
+        let table = fixture::table(&job);
+        let mut members: BTreeMap<NodeId, Offer> = (2..=13).map(|n| (NodeId(n), roomy(Arithmetic::Plain, 2))).collect();
+        members.insert(NodeId(1), roomy(Arithmetic::Fused, 1));
+        let mut arithmetic = |(pipeline, data), fixed| {
+            let parallel = &mut job.spec.parallel;
+            (parallel.pipeline, parallel.data, parallel.fixed) = (pipeline, data, fixed);
+            first_plan(&job, &table, &members, &BTreeSet::new()).expect("it fits").planned.plan.arithmetic
+        };
+        assert_eq!(arithmetic((Auto::Auto, Auto::Auto), false), Arithmetic::Plain);
+        for fixed in [false, true] {
+            assert_eq!(arithmetic((Auto::Set(1), Auto::Set(1)), fixed), Arithmetic::Fused);
+        }
+        assert_eq!(arithmetic((Auto::Set(2), Auto::Set(2)), false), Arithmetic::Fused);
+    }
+
+    #[test]
+    fn what_is_said_of_plain_products_is_one_text_at_every_time() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (said, begins) in [
+            (
+                WhyPlain::NoneFused.ahead(),
+                "with the nodes of now its products will be plain: no node that is here fuses",
+            ),
+            (WhyPlain::NoneFused.decided(), "its products are plain from now on: no node that is here fuses"),
+            (WhyPlain::since(&[]), "its products are plain since its first plan: plain products take"),
+            (WhyPlain::since(&names(&["w2"])), "its products are plain since its first plan, and w2 is left out: "),
+            (
+                WhyPlain::since(&names(&["w2", "w3"])),
+                "its products are plain since its first plan, and w2, w3 are left out: ",
+            ),
+        ] {
+            assert!(said.starts_with(begins) && said.contains(" take about 5 times as long as fused ones"), "{said}");
         }
     }
 }

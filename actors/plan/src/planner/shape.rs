@@ -47,23 +47,41 @@ impl Layout {
     }
 }
 
-/// A shape that is too large for the nodes: what its leanest layout takes where most is missing, and what there is.
+/// A shape that is too large for the nodes.
 pub(super) struct TooLarge {
     shape: (usize, usize),
-    needed: u64,
-    budget: u64,
+    /// Of each layout of it that was tried: bytes that it takes where most is missing, and what there is.
+    tried: Vec<(u64, u64)>,
+    /// Budget of the smallest of the nodes that it takes, if there is a node for each seat: some layout may take less than those tried.
+    cap: Option<u64>,
 }
 
 impl TooLarge {
-    /// If every node had so much more, it would be accepted; with less it would not.
-    fn missing(&self) -> u64 {
-        self.needed - self.budget
+    /// What the leanest layout of the shape takes where most is missing, and what there is: if every node had so much more, it
+    /// would be accepted; with less it would not. Long work, for when no shape is accepted.
+    fn leanest(&self, job: &Job, table: &ModelTable) -> (u64, u64) {
+        #[cfg(test)]
+        tests::LOOKED_FOR_THE_LEANEST.set(tests::LOOKED_FOR_THE_LEANEST.get() + 1);
+        let (stages, replicas) = self.shape;
+        let of_all = self.cap.map(|cap| {
+            let lanes = lane_runs(job.spec.parallel.virtual_replicas, replicas as u32);
+            let needs = Needs::new(&job.spec, table, stages, &lanes);
+            let needed = leanest(table.blocks.len(), stages, |stage, range| needs.fullest(stage, range));
+            (needed.expect("PC-6 (there are no more stages than blocks)"), cap)
+        });
+        let known = self.tried.iter().copied().chain(of_all);
+        known.min_by_key(|(needed, budget)| needed - budget).expect("PC-7 (two orders were tried)")
     }
 }
 
-/// Chooses the layout: what is asked for if the nodes suffice, else the fastest that fits.
-pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Held) -> Result<Layout, NoPlan> {
-    let parallel = &job.spec.parallel;
+/// Chooses the layout: what is asked for by the job, or by the wishes put in their place, if the nodes suffice, else the fastest
+/// that fits.
+pub(super) fn choose(
+    (job, parallel): (&Job, &ParallelSpec),
+    table: &ModelTable,
+    nodes: &[(NodeId, &Offer)],
+    held: &Held,
+) -> Result<Layout, NoPlan> {
     let (blocks, lanes, n) = (table.blocks.len(), parallel.virtual_replicas as usize, nodes.len());
     let asked = asked(parallel, blocks, lanes, n);
     let enough = |shape: &(usize, usize)| shape.0 * shape.1 <= n;
@@ -90,17 +108,18 @@ pub(super) fn choose(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], 
         why = format!("instead of {}, {FASTEST}", draw::asked(parallel));
     }
     if layouts.is_empty() {
-        let leanest = too_large.into_iter().min_by_key(|t| (t.missing(), t.shape));
-        let leanest = leanest.expect("PC-4 (one stage and one replica can always be tried)");
+        let each = too_large.into_iter().map(|refused| (refused.leanest(job, table), refused.shape));
+        let leanest = each.min_by_key(|((needed, budget), shape)| (needed - budget, *shape));
+        let ((needed, budget), (p, d)) = leanest.expect("PC-4 (one stage and one replica can always be tried)");
         return Err(NoPlan::Memory {
             asked: draw::asked(parallel),
             nodes: n,
-            leanest: draw::shape(leanest.shape.0, leanest.shape.1),
-            needed: leanest.needed,
-            budget: leanest.budget,
+            leanest: draw::shape(p, d),
+            needed,
+            budget,
         });
     }
-    Ok(Layout { why, ..fastest(job, table, nodes, held, layouts) })
+    Ok(Layout { why, ..fastest((job, parallel), table, nodes, held, layouts) })
 }
 
 /// Shapes (stages, replicas) that the job file names, as far as they can exist.
@@ -117,7 +136,13 @@ fn asked(parallel: &ParallelSpec, blocks: usize, lanes: usize, nodes: usize) -> 
 
 /// The fastest of several layouts; among about equally fast ones the nearest to what is asked for, then the one that
 /// moves least.
-fn fastest(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Held, mut layouts: Vec<Layout>) -> Layout {
+fn fastest(
+    (job, parallel): (&Job, &ParallelSpec),
+    table: &ModelTable,
+    nodes: &[(NodeId, &Offer)],
+    held: &Held,
+    mut layouts: Vec<Layout>,
+) -> Layout {
     if layouts.len() > 1 {
         let times: Vec<u64> = layouts.iter().map(|layout| predict(job, table, layout, nodes)).collect();
         let least = times.iter().copied().min().unwrap_or(0);
@@ -128,7 +153,6 @@ fn fastest(job: &Job, table: &ModelTable, nodes: &[(NodeId, &Offer)], held: &Hel
         Auto::Set(value) => is.abs_diff(value as usize),
         Auto::Auto => 0,
     };
-    let parallel = &job.spec.parallel;
     let distance = |l: &Layout| far(parallel.pipeline, l.stages.len()) + far(parallel.data, l.lanes.len());
     let nearest = layouts.iter().map(distance).min().unwrap_or(0);
     layouts.retain(|layout| distance(layout) == nearest);
@@ -187,8 +211,7 @@ pub(super) fn lay_out(
         stages.iter().enumerate().map(|(stage, blocks)| needs.of_stage(stage, blocks)).collect();
     let by_replica: Vec<(usize, usize)> = (0..d).flat_map(|r| (0..p).map(move |s| (s, r))).collect();
     let by_stage: Vec<(usize, usize)> = (0..p).flat_map(|s| (0..d).map(move |r| (s, r))).collect();
-    let too_large = |(needed, budget)| TooLarge { shape, needed, budget };
-    let mut refused = Vec::new();
+    let mut tried = Vec::new();
     // A replica on few nodes sends few activations; a stage on few nodes needs few copies of its weights.
     for order in [by_replica, by_stage] {
         let groups = runs(&order, nodes.len());
@@ -200,15 +223,10 @@ pub(super) fn lay_out(
                 let weights = groups.iter().map(|group| group.iter().map(seat).sum()).collect();
                 return Ok(Layout { stages, lanes, cuts, groups, needs: group_needs, weights, why: String::new() });
             }
-            Some(most) => refused.push(too_large(most)),
+            Some(most) => tried.push(most),
         }
     }
-    if p * d <= nodes.len() {
-        let (needed, _) = leanest(table.blocks.len(), p, |stage, range| needs.fullest(stage, range))
-            .expect("PC-6 (there are no more stages than blocks)");
-        refused.push(too_large((needed, cap)));
-    }
-    Err(refused.into_iter().min_by_key(TooLarge::missing).expect("PC-7 (two orders were tried)"))
+    Err(TooLarge { shape, tried, cap: (p * d <= nodes.len()).then_some(cap) })
 }
 
 /// Seats cut into as many even runs as there are nodes, one each if there are enough.
@@ -262,4 +280,14 @@ pub(super) fn lane_runs(lanes: u32, replicas: u32) -> Vec<Range<u32>> {
             run
         })
         .collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often a shape's leanest layout was looked for.
+        pub(in crate::planner) static LOOKED_FOR_THE_LEANEST: Cell<u32> = const { Cell::new(0) };
+    }
 }

@@ -10,6 +10,7 @@ use crate::ids::NodeId;
 use crate::memory;
 use crate::planner::cut::{Cut, pieces};
 use crate::planner::shape::lane_runs;
+use crate::planner::shape::tests::LOOKED_FOR_THE_LEANEST;
 
 /// Every way to cut `n` blocks into `stages` ranges.
 fn cuts(n: u32, stages: u32) -> Vec<Vec<Range<u32>>> {
@@ -111,4 +112,22 @@ proptest! {
             prop_assert_eq!(needed, least(&job, &table, budgets.len() as u32));
         }
     }
+}
+
+/// That is long work with many nodes, and the coordinator hears nobody meanwhile.
+#[test]
+fn the_leanest_layouts_are_looked_for_only_if_none_fits() {
+    let mut job = fixture::job();
+    (job.spec.parallel.pipeline, job.spec.parallel.data) = (Auto::Auto, Auto::Auto);
+    let table = fixture::table(&job);
+    let plan = |budget| {
+        LOOKED_FOR_THE_LEANEST.set(0);
+        let made = make_plan(&job, &table, &members(&[budget; 6], 0), &BTreeSet::new(), &Held::none());
+        (made, LOOKED_FOR_THE_LEANEST.get())
+    };
+    let (Err(NoPlan::Memory { needed, .. }), shapes) = plan(0) else { panic!("no byte is enough") };
+    assert!(shapes > 6, "{shapes} shapes were refused");
+    // Few of them are possible with this.
+    assert_eq!(plan(needed - 1).1, shapes);
+    assert!(matches!(plan(needed), (Ok(_), 0)));
 }

@@ -121,7 +121,7 @@ proptest! {
             (far, seats(&table, layout, &nodes, &held).bytes)
         };
         let best = layouts.iter().filter(tied).map(rank).min();
-        let chosen = choose(&job, &table, &nodes, &held).expect("fits");
+        let chosen = choose((&job, &job.spec.parallel), &table, &nodes, &held).expect("fits");
         prop_assert!(tied(&&chosen));
         prop_assert_eq!(Some(rank(&chosen)), best);
     }
