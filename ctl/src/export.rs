@@ -4,6 +4,7 @@ pub mod aside;
 mod download;
 pub mod hf;
 pub mod llmc;
+mod lock;
 pub mod state;
 mod target;
 pub mod tensors;

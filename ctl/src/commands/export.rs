@@ -42,8 +42,11 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
     let form = Form::of(args, &submitted)?;
     let dir = args.target.to.as_deref().or(args.target.state.as_deref());
     let dir = dir.expect("CT-2 (the command line asks for one of --to and --state)");
-    if dir.exists() && !dir.is_dir() {
-        return Err(Failure::Usage(format!("{} is a file; an export takes a directory", dir.display())));
+    if dir.symlink_metadata().is_ok() && !dir.is_dir() {
+        return Err(Failure::Usage(format!(
+            "{} is there and no directory; an export takes one, or a name that is free",
+            dir.display()
+        )));
     }
     let mut left_out = None;
     let target = match &form {
@@ -111,9 +114,16 @@ impl Form {
             (None, ModelForm::Llmc) if args.shard_size.is_some() => {
                 usage("an llm.c checkpoint is one file; leave --shard-size out")
             }
-            (None, ModelForm::Llmc) if !job.spec.model.is_of_llmc() => usage(
-                "llm.c has GPT-2 only, with biases and one table for both ends, and the job's model is another; leave --format out",
-            ),
+            (None, ModelForm::Llmc) if !job.spec.model.is_of_llmc() => {
+                let instead = if job.spec.model.is_of_transformers() {
+                    "leave --format out"
+                } else {
+                    "export the tensors with --state DIR"
+                };
+                Err(Failure::Usage(format!(
+                    "llm.c has GPT-2 only, with biases and one table for both ends, and the job's model is another; {instead}"
+                )))
+            }
             (None, ModelForm::Llmc) => {
                 let began = || job.export_dtypes().llmc();
                 match args.dtype.map_or_else(|| Some(began()), Version::of) {

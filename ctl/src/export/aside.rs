@@ -1,8 +1,9 @@
 //! Files that are there as a whole or not at all.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -61,24 +62,39 @@ impl<'t> Aside<'t> {
 }
 
 /// Gives all files of an export their names, in place of older ones. Readers look for the files `first` before any other: those go
-/// before the others come, and come when the others are there, so that nobody finds files of two exports and takes them for one.
+/// before the others come, and come when the others are there, so that nobody finds files of two exports and takes them for one;
+/// not after the power was cut either, so each of the three is durable before the next.
 ///
 /// # Errors
 /// If one cannot be given its name.
 pub fn publish(files: Vec<Complete<'_>>, first: &[&str]) -> Result<(), Failure> {
     let (heads, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| first.contains(&file.name.as_str()));
-    if let Some(any) = heads.first().or(others.first()) {
-        for path in first.iter().map(|name| any.target.dir().join(name)) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::file("remove", path)(error)),
-                Ok(()) | Err(_) => {}
-            }
+    let Some(dir) = heads.first().or(others.first()).map(|any| any.target.dir()) else { return Ok(()) };
+    for path in first.iter().map(|name| dir.join(name)) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::file("remove", path)(error)),
+            Ok(()) | Err(_) => {}
         }
     }
-    others.into_iter().chain(heads).try_for_each(|Complete { target, name, file }| {
-        let path = target.dir().join(name);
-        file.persist(&path).map_err(|error| Failure::file("write", path)(error.error))
-    })
+    durable(dir)?;
+    for files in [others, heads] {
+        for Complete { name, file, .. } in files {
+            let path = dir.join(name);
+            file.persist(&path).map_err(|error| Failure::file("write", path)(error.error))?;
+        }
+        durable(dir)?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable, where the file system has a way to.
+fn durable(dir: &Path) -> Result<(), Failure> {
+    match File::open(dir).and_then(|dir| dir.sync_all()) {
+        Err(error) if ![ErrorKind::InvalidInput, ErrorKind::Unsupported].contains(&error.kind()) => {
+            Err(Failure::file("write", dir)(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ pub fn notes(dir: &Path, job: &Job) -> Vec<String> {
     ];
     let changed = changes.into_iter().filter(|(_, differs, ..)| *differs).map(|(key, _, before, now)| {
         format!(
-            "{key}_token_id is {now}, and was {before} in the files that the job began with: the tokenizer of the job's data goes \
-             before them"
+            "{key}_token_id is {now}, and was {before} in the files that the job began with: now it is what the tokenizer of the \
+             job's data says"
         )
     });
     changed.collect()

@@ -3,27 +3,21 @@
 //! CT-7 (alone): whoever has a file with a [`PART`] name in a directory has the lock of the directory. So such files that are there
 //! when the lock is taken are of exports that were killed, and nobody's.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::lock::{LOCK, Lock};
 use crate::failure::Failure;
 
 /// Begins the name of a file that is not complete.
 pub(super) const PART: &str = ".part-";
-/// The file whose lock is the directory's; it has the id of the process. The system lets go of a lock when a process ends, however it
-/// does.
-const LOCK: &str = ".part-lock";
 
 /// A directory that takes an export, and no other one meanwhile.
 #[derive(Debug)]
 pub struct Target {
     dir: PathBuf,
     /// Held; never read.
-    _lock: File,
-    /// Whether the directory is here because of this export.
-    made: bool,
+    _lock: Lock,
 }
 
 impl Target {
@@ -34,8 +28,7 @@ impl Target {
     /// # Errors
     /// If it cannot be made or written into, holds anything else, or another export goes into it.
     pub fn prepare(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Self, Failure> {
-        let made = !dir.exists();
-        let target = Self { _lock: lock(dir)?, dir: dir.to_owned(), made };
+        let target = Self { _lock: Lock::take(dir)?, dir: dir.to_owned() };
         let mut leftovers = Vec::new();
         for entry in fs::read_dir(dir).map_err(Failure::file("read", dir))? {
             let name = entry.map_err(Failure::file("read", dir))?.file_name().to_string_lossy().into_owned();
@@ -44,7 +37,8 @@ impl Target {
             } else if !is_ours(&name) {
                 return Err(Failure::Usage(format!(
                     "{} holds {name}, which is no file of this export: readers would take it for one; name a new or empty \
-                     directory, or one with an earlier export of the same form, model and sizes of shards",
+                     directory, or one with an earlier export of the same model and tokenizer with the same --format, --dtype and \
+                     --shard-size",
                     dir.display()
                 )));
             }
@@ -60,54 +54,6 @@ impl Target {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        // Locked until it has no name: whoever has opened it by that name sees that it has none. A file that stays is no harm.
-        let _ = fs::remove_file(self.dir.join(LOCK));
-        if self.made {
-            // It stays if there is anything in it.
-            let _ = fs::remove_dir(&self.dir);
-        }
-    }
-}
-
-/// Takes the lock of a directory, which is made if it is not there.
-fn lock(dir: &Path) -> Result<File, Failure> {
-    let path = dir.join(LOCK);
-    loop {
-        fs::create_dir_all(dir).map_err(Failure::file("create", dir))?;
-        let mut file = match File::options().read(true).write(true).create(true).truncate(false).open(&path) {
-            Ok(file) => file,
-            // Whoever made the directory has just given it up.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(Failure::file("create", path)(error)),
-        };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(taken(dir, file)),
-            Err(TryLockError::Error(error)) => return Err(Failure::file("lock", path)(error)),
-        }
-        // Otherwise whoever had it has just removed it.
-        if file.metadata().map_err(Failure::file("look at", &path))?.nlink() > 0 {
-            let id = format!("{}\n", std::process::id());
-            let write = file.set_len(0).and_then(|()| file.write_all(id.as_bytes()));
-            return write.map(|()| file).map_err(Failure::file("write", path));
-        }
-    }
-}
-
-fn taken(dir: &Path, mut lock: File) -> Failure {
-    let mut id = String::new();
-    // Who it is helps, and no more.
-    let _ = lock.read_to_string(&mut id);
-    let who = Some(id.trim()).filter(|id| !id.is_empty()).map(|id| format!(" (process {id})")).unwrap_or_default();
-    Failure::No(format!(
-        "this export was to go into {}, and another one is being written there just now{who}; wait until it is done, or name \
-         another directory",
-        dir.display()
-    ))
 }
 
 #[cfg(test)]
@@ -174,27 +120,5 @@ mod tests {
         assert_eq!(names(&dir), [".part-first", LOCK]);
         drop(first);
         Target::prepare(&dir, is_ours).expect("free again");
-    }
-
-    /// Whoever waits between opening and locking may get the lock of a file that is gone, and must not think it has anything.
-    #[test]
-    fn of_many_at_once_one_has_it() {
-        let temp = tempfile::tempdir().expect("temp dir");
-        let dir = temp.path().join("to");
-        let inside = std::sync::atomic::AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let mut had = 0;
-                    while had < 50 {
-                        let Ok(target) = Target::prepare(&dir, is_ours) else { continue };
-                        had += 1;
-                        assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "alone");
-                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                        drop(target);
-                    }
-                });
-            }
-        });
     }
 }

@@ -23,7 +23,13 @@ fn add(cluster: &Cluster, before: usize, class: &str) {
 
 /// Classes of this machine with an arithmetic, the best last.
 fn classes(arithmetic: Arithmetic) -> Vec<&'static str> {
-    Class::here().into_iter().filter(|class| class.arithmetic() == arithmetic).map(Class::name).collect()
+    let here = Class::here();
+    let found =
+        here.iter().filter(|class| class.arithmetic() == arithmetic).map(|class| class.name()).collect::<Vec<_>>();
+    // What needs plain nodes is tested on every x86-64.
+    let must = cfg!(target_arch = "x86_64") && arithmetic == Arithmetic::Plain;
+    assert!(!must || found.contains(&Class::Portable.name()), "{here:?}");
+    found
 }
 
 fn of_kind(cluster: &Cluster, job: &str, kind: &str) -> Vec<EventLine> {

@@ -14,8 +14,14 @@ use shoal_tests::wait::until;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers what an export asks first, and gives the beginning of a state without its end.
-fn coordinator(listener: &TcpListener, unfinished: &Sender<TcpStream>) {
+/// What is under a path that has this in it: so many bytes are promised, and these are given.
+type Answers = [(&'static str, usize, String); 3];
+
+/// The answer to which does not end.
+const STATE: &str = "/state/";
+
+/// Answers to what an export asks, the first that fits.
+fn answers() -> Answers {
     let data = DataFacts {
         digest: Digest::default(),
         train_tokens: 1,
@@ -25,6 +31,13 @@ fn coordinator(listener: &TcpListener, unfinished: &Sender<TcpStream>) {
     };
     let job = Job { spec: shoal_config::preset("tiny", Path::new("/text")).expect("a preset"), data, weights: None };
     let job = serde_json::to_string(&job).expect("JSON");
+    let written = r#"{"state_blake3":"ab","step":0}"#.to_owned();
+    [(STATE, 1 << 30, "x".repeat(1000)), ("/write", written.len(), written), ("/job ", job.len(), job)]
+}
+
+/// Answers what an export asks first, and gives the beginning of a state without its end.
+fn coordinator(listener: &TcpListener, unfinished: &Sender<TcpStream>) {
+    let answers = answers();
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection");
         let head: Vec<String> = BufReader::new(stream.try_clone().expect("a clone"))
@@ -32,18 +45,31 @@ fn coordinator(listener: &TcpListener, unfinished: &Sender<TcpStream>) {
             .map_while(Result::ok)
             .take_while(|line| !line.is_empty())
             .collect();
-        let answer = |length: usize, body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
-        let asked = head.first().map(String::as_str).unwrap_or_default();
-        let state = asked.contains("/state/");
-        let text = match asked {
-            _ if state => answer(1 << 30, &"x".repeat(1000)),
-            _ if asked.contains("/write") => answer(33, r#"{"state_blake3":"ab","step":0}   "#),
-            _ => answer(job.len(), &job),
-        };
+        let asked = head.first().expect("a request");
+        let (path, promised, given) = answers.iter().find(|(path, ..)| asked.contains(path)).expect("an answer");
+        let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {promised}\r\n\r\n{given}");
         stream.write_all(text.as_bytes()).expect("it listens");
-        if state && unfinished.send(stream).is_err() {
+        if *path == STATE && unfinished.send(stream).is_err() {
             return;
         }
+    }
+}
+
+/// A process that ends with the test, however that ends.
+struct Running(Child);
+
+impl Running {
+    fn kill(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it ends");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -62,9 +88,9 @@ fn unfinished(at: &Path) -> Vec<String> {
 }
 
 /// An export that has begun a file and gets no further.
-fn stuck(at: &Path) -> Child {
+fn stuck(at: &Path) -> Running {
     let before = unfinished(at);
-    let child = export(at).spawn().expect("shoalctl starts");
+    let child = Running(export(at).spawn().expect("shoalctl starts"));
     until("a file that is begun", LIMIT, || unfinished(at).iter().any(|name| !before.contains(name)).then_some(()));
     child
 }
@@ -82,18 +108,16 @@ fn a_killed_export_is_in_nobodys_way_and_a_living_one_is() {
     let mut first = stuck(dir.path());
     let Output { status, stderr, .. } = export(dir.path()).output().expect("shoalctl starts");
     let said = String::from_utf8_lossy(&stderr);
-    assert!(status.code() == Some(1) && said.contains(&format!("just now (process {})", first.id())), "{said}");
+    assert!(status.code() == Some(1) && said.contains(&format!("just now (process {})", first.0.id())), "{said}");
     let begun = unfinished(dir.path());
     assert_eq!(begun.len(), 1, "nobody took it away: {begun:?}");
 
-    first.kill().expect("it lives");
-    first.wait().expect("it ends");
+    first.kill();
     assert_eq!(unfinished(dir.path()), begun, "nobody tidies up behind a killed process");
     let mut second = stuck(dir.path());
     let now = unfinished(dir.path());
     assert!(now.len() == 1 && now != begun, "the leftover is gone: {now:?}");
-    second.kill().expect("it lives");
-    second.wait().expect("it ends");
+    second.kill();
 
     // Both of its answers were begun; without anybody to take them, the next one ends the server.
     drop(held);
