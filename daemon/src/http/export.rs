@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use serde::Deserialize;
 use shoal_config::spec::Dtype;
-use shoal_model::files::{Target, WriteError};
+use shoal_model::files::{Aside, Destination, WriteError};
 use shoal_plan::ids::BlockId;
 use shoal_plan::job::Job;
 use shoal_plan::space::{Interval, Kind};
@@ -28,8 +28,10 @@ use super::reader::StateReader;
 /// Bytes of one chunk of the file.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Models that are written out at once: each holds a stroke of a tensor, and pieces on their way.
+/// Models that are written out at once: each holds a band of a tensor, and pieces on their way.
 const EXPORTS: usize = 2;
+/// Bytes of the coordinator's disk that no export takes: its journal goes on being written there.
+const LEAVE: u64 = 256 << 20;
 /// A client that takes nothing for so long is given up, so that it keeps nobody else from an export.
 const STALL: Duration = Duration::from_secs(60);
 
@@ -108,7 +110,7 @@ pub(super) async fn weights(app: &App, id: &str, step: Option<u64>) -> Result<So
 pub(super) fn stream(
     Source { reader, aside, download, permit }: Source,
     bytes: u64,
-    write: impl FnOnce(&StateReader, Weights<'_>, Target<'_>) -> Result<(), WriteError<Fault>> + Send + 'static,
+    write: impl FnOnce(&StateReader, Weights<'_>, Destination<'_>) -> Result<(), WriteError<Fault>> + Send + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(4);
     let runtime = Handle::current();
@@ -117,7 +119,8 @@ pub(super) fn stream(
         let _permit = permit;
         let mut out = ChunkWriter { chunk: Vec::with_capacity(CHUNK_BYTES), sender, runtime: runtime.clone() };
         let mut read = |block, interval, out: &mut [f32]| fill(&runtime, &reader, block, interval, out);
-        let written = write(&reader, &mut read, Target { out: &mut out, aside: &aside });
+        let written =
+            write(&reader, &mut read, Destination { out: &mut out, aside: Aside { dir: &aside, leave: LEAVE } });
         if let Err(error) = written.and_then(|()| out.flush().map_err(WriteError::Out)) {
             let fault = Fault::from(error);
             going.broke_off(&fault);

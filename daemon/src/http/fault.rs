@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use shoal_actors::chain;
 use shoal_actors::coordinator::RequestError;
 use shoal_actors::coordinator::written::CatalogueError;
-use shoal_model::files::{NoRoom, Unfit, WriteError};
+use shoal_model::files::{AsideError, Unfit, WriteError};
 use shoal_plan::digest::DigestError;
 use shoal_plan::ids::JobId;
 use shoal_wire::api::ApiError;
@@ -34,10 +34,10 @@ pub(super) enum Fault {
     #[error("{0}")]
     Malformed(String),
     /// Part of a written state is not there.
-    #[error("{source}; {absent}")]
+    #[error("{missing}; {absent}")]
     Written {
         /// What is not.
-        source: CatalogueError,
+        missing: CatalogueError,
         /// Who may have it.
         absent: Arc<Absent>,
     },
@@ -86,9 +86,9 @@ pub(super) enum Fault {
     /// Weights that the type asked for does not hold.
     #[error(transparent)]
     Unfit(Unfit),
-    /// A file that is put together on a disk has no room there.
+    /// What is put together on a disk cannot be there.
     #[error(transparent)]
-    NoRoom(NoRoom),
+    Aside(AsideError),
     /// Who asked does not take it.
     #[error("the answer was not taken")]
     Untaken(#[source] io::Error),
@@ -182,10 +182,11 @@ impl Fault {
             Self::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::Library { status, .. } => (*status, "malformed"),
-            Self::Written { source: CatalogueError::Missing { .. }, .. } => (StatusCode::CONFLICT, "not_written"),
+            Self::Written { missing: CatalogueError::Missing { .. }, .. } => (StatusCode::CONFLICT, "not_written"),
             Self::Digest { .. } | Self::Past { .. } => (StatusCode::CONFLICT, "not_written"),
             Self::Unfit(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
-            Self::NoRoom(_) => (StatusCode::INSUFFICIENT_STORAGE, "no_room"),
+            Self::Aside(AsideError::NoRoom { .. }) => (StatusCode::INSUFFICIENT_STORAGE, "no_room"),
+            Self::Aside(AsideError::Failed { .. }) => (StatusCode::INTERNAL_SERVER_ERROR, "aside"),
             Self::Untaken(_) => (StatusCode::REQUEST_TIMEOUT, "untaken"),
             Self::NoReason { .. } => (StatusCode::NOT_FOUND, "no_reason"),
             Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "no_route"),
@@ -198,7 +199,7 @@ impl From<WriteError<Self>> for Fault {
         match error {
             WriteError::Read(fault) => fault,
             WriteError::Unfit(unfit) => Self::Unfit(unfit),
-            WriteError::NoRoom(no_room) => Self::NoRoom(no_room),
+            WriteError::Aside(error) => Self::Aside(error),
             WriteError::Out(error) => Self::Untaken(error),
         }
     }
@@ -221,7 +222,7 @@ impl IntoResponse for Fault {
             | Self::Library { .. }
             | Self::Past { .. }
             | Self::Unfit(_)
-            | Self::NoRoom(_)
+            | Self::Aside(_)
             | Self::Untaken(_)
             | Self::NoReason { .. }
             | Self::NoRoute { .. } => body.into_response(),
@@ -235,4 +236,28 @@ pub(super) async fn no_route(method: Method, uri: Uri) -> Fault {
 
 pub(super) async fn no_method(method: Method, uri: Uri) -> Fault {
     Fault::NoRoute { method, path: uri.path().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_room_is_asked_for_where_room_is_missing() {
+        let (tensor, dir, source) = ("turned".to_owned(), "/disk".into(), io::Error::other("why"));
+        let fault = Fault::from(WriteError::Aside(AsideError::Failed { tensor, dir, source }));
+        assert_eq!(fault.word(), (StatusCode::INTERNAL_SERVER_ERROR, "aside"));
+        let (tensor, dir, source) = ("turned".to_owned(), "/disk".into(), io::Error::other("why"));
+        let fault = Fault::from(WriteError::Aside(AsideError::NoRoom { tensor, bytes: 2, dir, leave: 1, source }));
+        assert_eq!(fault.word(), (StatusCode::INSUFFICIENT_STORAGE, "no_room"));
+    }
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let block = shoal_plan::ids::BlockId(0);
+        let missing = CatalogueError::Missing { step: 0, block, kind: shoal_plan::space::Kind::Weight, at: 0 };
+        let absent = Arc::new(Absent { names: vec!["w1".to_owned()], here: 0 });
+        let said = Fault::Written { missing, absent }.told().message;
+        assert_eq!(said.matches("are written on no node that is here").count(), 1, "{said}");
+    }
 }

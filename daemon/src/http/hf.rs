@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use shoal_actors::coordinator::Read;
 use shoal_config::hf::SpecialTokens;
 use shoal_config::spec::TokenizerSpec;
@@ -59,12 +60,12 @@ pub(super) async fn file(
             let mut config = hf::config_json(&job.spec, dtype);
             let found = tokenizer(Arc::clone(&job)).await;
             hf::mark(&mut config, &text_tokens(&job, found.as_ref()));
-            Ok(Json(config).into_response())
+            Ok(file_of(&config))
         }
         hf::GENERATION => {
             let found = tokenizer(Arc::clone(&job)).await;
             match hf::generation_config_json(&text_tokens(&job, found.as_ref())) {
-                Some(config) => Ok(Json(config).into_response()),
+                Some(config) => Ok(file_of(&config)),
                 None => Err(unknown(&name, "nothing says which token ends a text")),
             }
         }
@@ -74,11 +75,11 @@ pub(super) async fn file(
             let Some(definition) = found.definition().filter(|_| name == hf::TOKENIZER) else {
                 let tokens = text_tokens(&job, Some(&found));
                 let config = hf::tokenizer_config_json(&tokens, job.spec.model.context(), |token| found.name_of(token));
-                return Ok(Json(config).into_response());
+                return Ok(file_of(&config));
             };
             Ok(([(CONTENT_TYPE, "application/json")], definition.to_vec()).into_response())
         }
-        hf::INDEX => Ok(Json(hf::index_json(&table, &job.spec, &dtypes, &parts)).into_response()),
+        hf::INDEX => Ok(file_of(&hf::index_json(&table, &job.spec, &dtypes, &parts))),
         _ => {
             let names = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ");
             let Some(part) = parts.iter().find(|part| part.name == name).cloned() else {
@@ -91,6 +92,11 @@ pub(super) async fn file(
             }))
         }
     }
+}
+
+/// As `transformers` writes such files.
+fn file_of(value: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
 }
 
 fn unknown(name: &str, why: &str) -> Fault {

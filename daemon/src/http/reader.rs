@@ -131,7 +131,7 @@ impl StateReader {
         Err(self.missing(CatalogueError::Missing { step: self.step(), block, kind, at }))
     }
 
-    fn missing(&self, source: CatalogueError) -> Fault {
-        Fault::Written { source, absent: Arc::clone(&self.absent) }
+    fn missing(&self, missing: CatalogueError) -> Fault {
+        Fault::Written { missing, absent: Arc::clone(&self.absent) }
     }
 }

@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode};
 use fixture::{Gives, Served, pieces, spec, values};
 use serde_json::Value;
 use shoal_exact::Arithmetic;
-use shoal_model::files::Target;
+use shoal_model::files::{Aside, Destination};
 use shoal_model::hf;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -168,10 +168,12 @@ async fn a_written_state_is_served_from_whoever_has_it() {
         out.copy_from_slice(&values(block, Kind::Weight, interval));
         Ok::<_, Infallible>(())
     };
-    let target = Target { out: &mut file, aside: dir.path() };
+    let target = Destination { out: &mut file, aside: Aside { dir: dir.path(), leave: 0 } };
     hf::write_model(&table, &job.spec, read, target).expect("written");
     assert!(status.is_success() && body == file, "{status}, {} of {} bytes", body.len(), file.len());
-    let config: Value = served.get(&format!("/v1/jobs/{id}/hf/config.json?dtype=bf16")).await;
+    let (_, config) = served.send(Method::GET, &format!("/v1/jobs/{id}/hf/config.json?dtype=bf16"), "").await;
+    assert!(config.starts_with(b"{\n  \"") && config.ends_with(b"\n}\n"), "as transformers writes it");
+    let config: Value = serde_json::from_slice(&config).expect("JSON");
     assert_eq!((&config["model_type"], &config["dtype"]), (&Value::from("gpt2"), &Value::from("bfloat16")));
     let names: Vec<String> = served.get(&format!("/v1/jobs/{id}/hf")).await;
     assert_eq!(names, ["config.json", "model.safetensors"]);

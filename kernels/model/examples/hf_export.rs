@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use shoal_config::spec::Dtype;
 use shoal_kernels::{Arena, Budget, Device, Tier};
-use shoal_model::files::Target;
+use shoal_model::files::{Aside, Destination};
 use shoal_model::hf;
 use shoal_model::solo::Solo;
 use shoal_plan::blocks::ModelTable;
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             out.copy_from_slice(&values[interval.range()]);
             Ok::<_, std::io::Error>(())
         },
-        Target { out: &mut file, aside: &dir },
+        Destination { out: &mut file, aside: Aside { dir: &dir, leave: 0 } },
     )?;
     Ok(())
 }

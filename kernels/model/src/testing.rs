@@ -14,12 +14,12 @@ use shoal_plan::ids::Digest;
 use shoal_plan::job::{DataFacts, Job};
 use shoal_plan::space::Interval;
 
-use crate::files::Target;
+use crate::files::{Aside, Destination};
 use crate::init;
 
 /// Where a file goes of which no tensor is too large for memory.
-pub(crate) fn in_memory(out: &mut Vec<u8>) -> Target<'_> {
-    Target { out, aside: Path::new("/nowhere") }
+pub(crate) fn in_memory(out: &mut Vec<u8>) -> Destination<'_> {
+    Destination { out, aside: Aside { dir: Path::new("/nowhere"), leave: 0 } }
 }
 
 /// A small job: layers, heads, width, context, vocabulary, dropout.

@@ -1,4 +1,4 @@
-//! An export holds a stroke of a tensor at a time, however large the tensor is: FI-3 (bounded); and reads every element once: FI-5.
+//! An export holds a band of a tensor at a time, however large the tensor is: FI-3 (bounded); and reads every element once: FI-5.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use shoal_config::JobSpec;
 use shoal_config::spec::Dtype;
 use shoal_config::spec::Gpt2Spec;
-use shoal_model::files::Target;
+use shoal_model::files::{Aside, Destination};
 use shoal_model::hf;
 use shoal_plan::blocks::ModelTable;
 use shoal_plan::ids::BlockId;
@@ -42,7 +42,7 @@ static COUNTING: Counting = Counting;
 const WIDTH: u64 = 3072;
 const INNER: u64 = 4 * WIDTH;
 /// What is said to be there at once.
-const STROKE: u64 = 64 << 20;
+const BAND: u64 = 64 << 20;
 
 /// A layer whose MLP is two tensors of 144 MiB, one of which is transposed.
 fn spec() -> JobSpec {
@@ -81,11 +81,11 @@ impl Write for Look {
 }
 
 #[test]
-fn a_large_turned_tensor_is_read_once_a_stroke_at_a_time() {
+fn a_large_turned_tensor_is_read_once_a_band_at_a_time() {
     let spec = spec();
     let table = ModelTable::of(&spec.model);
     let fc = table.blocks[1].place("mlp.fc.weight");
-    assert!(fc.len() == INNER * WIDTH && 4 * fc.len() > 2 * STROKE);
+    assert!(fc.len() == INNER * WIDTH && 4 * fc.len() > 2 * BAND);
     let parts = hf::parts(&table, &spec, &Dtypes::All(Dtype::F32), u64::MAX);
     let whole = hf::part_len(&table, &spec, &parts[0], &Dtypes::All(Dtype::F32));
 
@@ -93,15 +93,16 @@ fn a_large_turned_tensor_is_read_once_a_stroke_at_a_time() {
     let mut header = Vec::new();
     let stop = |_: BlockId, _: Interval, _: &mut [f32]| Err(io::Error::other("no weights yet"));
     let dir = tempfile::tempdir().expect("temp dir");
-    let target = Target { out: &mut header, aside: dir.path() };
+    let aside = Aside { dir: dir.path(), leave: 0 };
+    let target = Destination { out: &mut header, aside };
     hf::write_part((&table, &spec), &parts[0], &Dtypes::All(Dtype::F32), stop, target).expect_err("no weights yet");
     let described: serde_json::Value = serde_json::from_slice(&header[8..]).expect("JSON");
     let tensor = &described["transformer.h.0.mlp.c_fc.weight"];
     assert_eq!(tensor["shape"], serde_json::json!([WIDTH, INNER]));
     let begin = header.len() as u64 + tensor["data_offsets"][0].as_u64().expect("a place");
 
-    // Theirs is [in, out], ours [out, in]: corners, and both sides of where strokes meet.
-    let edge = (STROKE / 4) / WIDTH;
+    // Theirs is [in, out], ours [out, in]: corners, and both sides of where bands meet.
+    let edge = (BAND / 4) / WIDTH;
     assert!(2 * edge < INNER);
     let places =
         [(0, 0), (0, INNER - 1), (5, edge - 1), (5, edge), (700, 2 * edge), (WIDTH - 1, 0), (WIDTH - 1, INNER - 1)];
@@ -118,11 +119,11 @@ fn a_large_turned_tensor_is_read_once_a_stroke_at_a_time() {
     };
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
-    let target = Target { out: &mut look, aside: dir.path() };
+    let target = Destination { out: &mut look, aside };
     hf::write_part((&table, &spec), &parts[0], &Dtypes::All(Dtype::F32), read, target).expect("written");
     let held = MOST.load(Ordering::Relaxed) - before;
     assert_eq!(look.at, whole);
     assert_eq!(elements, table.parameters(), "every element is read once");
     assert_eq!(look.found, look.watched.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-    assert!((STROKE / 2..STROKE + (2 << 20)).contains(&held), "{held} bytes at once");
+    assert!((BAND / 2..BAND + (2 << 20)).contains(&held), "{held} bytes at once");
 }

@@ -22,7 +22,7 @@ pub(crate) mod write;
 
 pub use error::FilesError;
 pub use open::Files;
-pub use write::{NoRoom, Target, Unfit, WriteError};
+pub use write::{Aside, AsideError, Destination, Unfit, WriteError};
 
 pub(crate) use gpt2::{Linears, gpt2};
 pub(crate) use llama::llama;

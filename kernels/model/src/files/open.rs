@@ -1,13 +1,13 @@
 //! From a path to tensors with a known place each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
+use shoal_config::regular;
 use shoal_config::safetensors;
 use shoal_config::spec::{Dtype, InitSpec, ModelSpec};
 use shoal_plan::blocks::ModelTable;
@@ -203,11 +203,7 @@ fn shards(dir: &Path) -> Result<Vec<PathBuf>, FilesError> {
 /// A regular file and its length.
 fn open(path: &Path) -> Result<(File, u64), FilesError> {
     let failed = |source| FilesError::Read { path: path.to_owned(), source };
-    // Opening a pipe would wait for somebody to write, and devices have no length.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
-    }
-    let file = File::open(path).map_err(failed)?;
+    let file = regular::open(path).map_err(failed)?;
     let len = file.metadata().map_err(failed)?.len();
     Ok((file, len))
 }

@@ -1,20 +1,21 @@
 //! Their tensors put together from ours, as a stream.
 //!
-//! * FI-3 (bounded): of a tensor, however large, at most [`turned::STROKE`] values are in memory at once.
+//! * FI-3 (bounded): of a tensor, however large, at most [`turned::BAND`] values are in memory at once.
 //! * FI-5 (written once): every element of ours is read once.
 
+mod aside;
 mod error;
 mod turned;
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::path::Path;
 
 use shoal_config::spec::Dtype;
 use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
-pub use error::{NoRoom, Unfit, WriteError};
+pub use aside::Aside;
+pub use error::{AsideError, Unfit, WriteError};
 
 use super::dtype;
 use super::map::{Map, Order, Run, Tensor};
@@ -26,11 +27,11 @@ const STRETCH: u64 = 1 << 16;
 pub(crate) type Read<'r, E> = &'r mut dyn FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>;
 
 /// Where a file goes.
-pub struct Target<'t> {
+pub struct Destination<'d> {
     /// Takes it from its first byte to its last.
-    pub out: &'t mut dyn Write,
-    /// A directory on a disk: there a tensor that is turned and too large for memory is put together, in a file without a name.
-    pub aside: &'t Path,
+    pub out: &'d mut dyn Write,
+    /// There a tensor that is turned and too large for memory is put together, in a file without a name.
+    pub aside: Aside<'d>,
 }
 
 /// Writes one of their tensors, row-major. Rows that are nobody's are zero.
@@ -39,13 +40,13 @@ pub(crate) fn tensor<E: Error + 'static>(
     tensor: usize,
     dtype: Dtype,
     read: Read<'_, E>,
-    target: &mut Target<'_>,
+    target: &mut Destination<'_>,
 ) -> Result<(), WriteError<E>> {
     let mut runs: Vec<&Run> = map.runs_of(tensor).collect();
     runs.sort_by_key(|run| run.at);
     let form = Form { tensor: &map.tensors[tensor], dtype };
     if runs.iter().any(|run| run.order == Order::Transposed) {
-        return turned::write(&runs, form, turned::STROKE, read, target);
+        return turned::write(&runs, form, turned::BAND, read, target);
     }
     let out = &mut *target.out;
     let mut at = 0;

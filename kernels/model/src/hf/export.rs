@@ -13,7 +13,7 @@ use shoal_plan::weights::Dtypes;
 
 use super::names::{HEAD, MODEL, map, prefix};
 use crate::files::map::{Map, Tensor};
-use crate::files::{Target, WriteError, write};
+use crate::files::{Destination, WriteError, write};
 
 /// One safetensors file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn write_model<E: Error + 'static>(
     table: &ModelTable,
     spec: &JobSpec,
     read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
-    target: Target<'_>,
+    target: Destination<'_>,
 ) -> Result<(), WriteError<E>> {
     let whole = Part { name: MODEL.to_owned(), tensors: 0..map(table, &spec.model).tensors.len() };
     write_part((table, spec), &whole, &Dtypes::All(Dtype::F32), read, target)
@@ -89,7 +89,7 @@ pub fn write_part<E: Error + 'static>(
     part: &Part,
     dtypes: &Dtypes,
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
-    mut target: Target<'_>,
+    mut target: Destination<'_>,
 ) -> Result<(), WriteError<E>> {
     let map = map(table, &spec.model);
     target.out.write_all(&header(&map, spec, part, dtypes).to_bytes()).map_err(WriteError::Out)?;

@@ -13,7 +13,7 @@ use shoal_plan::ids::BlockId;
 use shoal_plan::space::Interval;
 
 use crate::files::map::Map;
-use crate::files::{Linears, Place, Target, WriteError, gpt2, write};
+use crate::files::{Destination, Linears, Place, WriteError, gpt2, write};
 
 /// Tensors before the layers, of a layer, and behind them, in the order of the file.
 const ORDER: [&[&str]; 3] = [
@@ -109,7 +109,7 @@ pub fn write_model<E: Error + 'static>(
     (table, spec): (&ModelTable, &JobSpec),
     header: &Header,
     mut read: impl FnMut(BlockId, Interval, &mut [f32]) -> Result<(), E>,
-    mut target: Target<'_>,
+    mut target: Destination<'_>,
 ) -> Result<(), WriteError<E>> {
     let dtype = header.version.dtype();
     let map = padded(gpt2(table, &spec.model, Linears::OutIn), header);

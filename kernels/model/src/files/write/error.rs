@@ -1,11 +1,12 @@
 //! Why weights cannot be written as a file of another program.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use shoal_config::spec::Dtype;
 
+use super::aside::Aside;
 use crate::files::dtype::holds;
 
 /// Weights come from somewhere, whose errors are `E`.
@@ -19,7 +20,7 @@ pub enum WriteError<E: Error + 'static> {
     Unfit(#[from] Unfit),
     /// No disk takes what memory does not.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    Aside(#[from] AsideError),
     /// Nobody takes the file.
     #[error("the file is not taken")]
     Out(#[source] io::Error),
@@ -51,22 +52,53 @@ fn words(value: f32) -> String {
     good.map(Dtype::word).collect::<Vec<_>>().join(" or ")
 }
 
-/// A tensor too large for memory is put together on a disk, and there it is not possible.
+/// A tensor too large for memory is put together in a file on a disk, and there it is not possible.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{tensor} is put together in a file of {bytes} bytes in {}, and that cannot be written; make room there, and export again",
-    dir.display()
-)]
-pub struct NoRoom {
-    /// Under their name.
-    pub tensor: String,
-    /// What it takes.
-    pub bytes: u64,
-    /// Where.
-    pub dir: PathBuf,
-    /// Why not.
-    #[source]
-    pub source: io::Error,
+pub enum AsideError {
+    /// Room would cure it.
+    #[error(
+        "{tensor} is put together in a file of {bytes} bytes in {}, beside which {leave} bytes are left to others; make room \
+         there, and export again", dir.display()
+    )]
+    NoRoom {
+        /// Under their name.
+        tensor: String,
+        /// What it takes.
+        bytes: u64,
+        /// Where.
+        dir: PathBuf,
+        /// What stays free.
+        leave: u64,
+        /// What is missing.
+        #[source]
+        source: io::Error,
+    },
+    /// Room would not.
+    #[error(
+        "{tensor} is put together in a file in {}, which cannot be made, written or read there; see that it can, and export again",
+        dir.display()
+    )]
+    Failed {
+        /// Under their name.
+        tensor: String,
+        /// Where.
+        dir: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl AsideError {
+    pub(super) fn new(tensor: &str, bytes: u64, aside: Aside<'_>, source: io::Error) -> Self {
+        let (tensor, dir) = (tensor.to_owned(), aside.dir.to_owned());
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Self::NoRoom { tensor, bytes, dir, leave: aside.leave, source }
+            }
+            _ => Self::Failed { tensor, dir, source },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -85,5 +117,21 @@ mod tests {
             said.ends_with("as bf16, which cannot hold its value 3.4028235e38; export with --dtype fp32"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn room_is_asked_for_where_it_is_missing() {
+        let aside = Aside { dir: std::path::Path::new("/disk"), leave: 7 };
+        for (errno, room) in [
+            (rustix::io::Errno::NOSPC, true),
+            (rustix::io::Errno::DQUOT, true),
+            (rustix::io::Errno::ACCESS, false),
+            (rustix::io::Errno::NOENT, false),
+            (rustix::io::Errno::IO, false),
+        ] {
+            let error = AsideError::new("turned", 120, aside, errno.into());
+            assert_eq!(matches!(error, AsideError::NoRoom { .. }), room, "{errno}: {error}");
+            assert_eq!(error.to_string().contains("make room there"), room, "{error}");
+        }
     }
 }

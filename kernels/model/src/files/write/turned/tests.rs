@@ -1,4 +1,4 @@
-//! Tensors made of several runs, in strokes of every size, against where each element belongs.
+//! Tensors made of several runs, in bands of every size, against where each element belongs.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -8,6 +8,7 @@ use shoal_plan::ids::BlockId;
 
 use super::*;
 use crate::files::map::{Order, Tensor};
+use crate::files::write::Aside;
 
 /// Rows and columns of theirs.
 const HEIGHT: u64 = 5;
@@ -32,7 +33,7 @@ fn runs() -> Vec<Run> {
 
 /// FI-5 (written once).
 #[test]
-fn every_element_is_read_once_and_is_where_it_belongs_whatever_the_stroke() {
+fn every_element_is_read_once_and_is_where_it_belongs_whatever_the_band() {
     let (tensor, runs, dir) = (tensor(), runs(), tempfile::tempdir().expect("temp dir"));
     let refs: Vec<&Run> = runs.iter().collect();
     let ours = |row: u64, column: u64| {
@@ -40,7 +41,7 @@ fn every_element_is_read_once_and_is_where_it_belongs_whatever_the_stroke() {
         run.interval.start + (column - run.at) * HEIGHT + row
     };
     for dtype in Dtype::ALL {
-        for stroke in [1, HEIGHT, 3 * HEIGHT, 7 * HEIGHT + 1, HEIGHT * WIDTH - 1, HEIGHT * WIDTH, u64::MAX] {
+        for band in [1, HEIGHT, 3 * HEIGHT, 7 * HEIGHT + 1, HEIGHT * WIDTH - 1, HEIGHT * WIDTH, u64::MAX] {
             let mut times = [0; 96];
             let mut read = |block: BlockId, interval: Interval, out: &mut [f32]| {
                 assert_eq!(block, BlockId(1));
@@ -51,16 +52,16 @@ fn every_element_is_read_once_and_is_where_it_belongs_whatever_the_stroke() {
                 Ok::<_, Infallible>(())
             };
             let mut written = Vec::new();
-            let mut target = Target { out: &mut written, aside: dir.path() };
-            write(&refs, Form { tensor: &tensor, dtype }, stroke, &mut read, &mut target).expect("room");
+            let mut target = Destination { out: &mut written, aside: Aside { dir: dir.path(), leave: 0 } };
+            write(&refs, Form { tensor: &tensor, dtype }, band, &mut read, &mut target).expect("room");
             let mut wanted = Vec::new();
             for row in 0..HEIGHT {
                 let line: Vec<f32> = (0..WIDTH).map(|column| ours(row, column) as f32).collect();
                 Form { tensor: &tensor, dtype }.encode(&line, &mut wanted).expect("it fits");
             }
-            assert!(written == wanted, "{dtype:?}, strokes of {stroke}");
+            assert!(written == wanted, "{dtype:?}, bands of {band}");
             let once: u64 = (0..96).filter(|at| times[*at as usize] == 1).count() as u64;
-            assert!(once == HEIGHT * WIDTH && times.iter().all(|times| *times < 2), "strokes of {stroke}: {times:?}");
+            assert!(once == HEIGHT * WIDTH && times.iter().all(|times| *times < 2), "bands of {band}: {times:?}");
             assert_eq!(dir.path().read_dir().expect("readable").count(), 0, "nothing is left aside");
         }
     }
@@ -80,7 +81,7 @@ fn a_long_row_is_read_in_parts() {
         Ok::<_, Infallible>(())
     };
     let mut written = Vec::new();
-    let mut target = Target { out: &mut written, aside: Path::new("/nowhere") };
+    let mut target = Destination { out: &mut written, aside: Aside { dir: Path::new("/nowhere"), leave: 0 } };
     let form = Form { tensor: &tensor, dtype: Dtype::F32 };
     write(&[&whole], form, u64::MAX, &mut read, &mut target).expect("memory takes it");
     assert_eq!(lens, [STRETCH, 3, STRETCH, 3]);
@@ -94,12 +95,29 @@ fn a_long_row_is_read_in_parts() {
 }
 
 #[test]
-fn what_finds_no_room_says_where_and_how_much() {
-    let (tensor, runs) = (tensor(), runs());
+fn what_finds_no_room_or_no_directory_says_so_before_anything_is_read() {
+    let (tensor, runs, dir) = (tensor(), runs(), tempfile::tempdir().expect("temp dir"));
     let refs: Vec<&Run> = runs.iter().collect();
-    let mut read = |_: BlockId, _: Interval, _: &mut [f32]| Ok::<_, Infallible>(());
-    let mut target = Target { out: &mut Vec::new(), aside: Path::new("/nowhere") };
     let form = Form { tensor: &tensor, dtype: Dtype::F16 };
-    let refused = write(&refs, form, 3 * HEIGHT, &mut read, &mut target).expect_err("no such directory");
-    assert!(refused.to_string().starts_with("turned is put together in a file of 120 bytes in /nowhere"), "{refused}");
+    let refused = |dir, leave| {
+        let mut read = |_: BlockId, _: Interval, _: &mut [f32]| -> Result<(), Infallible> { panic!("it reads") };
+        let mut target = Destination { out: &mut Vec::new(), aside: Aside { dir, leave } };
+        write(&refs, form, 3 * HEIGHT, &mut read, &mut target).expect_err("not there").to_string()
+    };
+    let said = refused(Path::new("/nowhere"), 0);
+    assert!(said.starts_with("turned is put together in a file in /nowhere, which cannot be made"), "{said}");
+    let said = refused(dir.path(), 1 << 60);
+    assert!(said.starts_with("turned is put together in a file of 120 bytes in "), "{said}");
+    assert!(said.contains("beside which 1152921504606846976 bytes are left to others; make room"), "{said}");
+}
+
+/// FI-6 (every column).
+#[test]
+#[should_panic(expected = "FI-6 (every column)")]
+fn a_column_that_is_nobodys_is_no_tensor() {
+    let (tensor, runs) = (tensor(), runs());
+    let refs: Vec<&Run> = runs.iter().skip(1).collect();
+    let mut read = |_: BlockId, _: Interval, _: &mut [f32]| Ok::<_, Infallible>(());
+    let mut target = Destination { out: &mut Vec::new(), aside: Aside { dir: Path::new("/nowhere"), leave: 0 } };
+    let _ = write(&refs, Form { tensor: &tensor, dtype: Dtype::F32 }, u64::MAX, &mut read, &mut target);
 }
