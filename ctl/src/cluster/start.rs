@@ -66,7 +66,7 @@ pub struct Raised {
 /// if there are more than wanted, they stay.
 ///
 /// # Errors
-/// If the directory is of something else, a port is taken, a daemon ends or is not ready in time; the end of its log is
+/// If the directory is of something else, a stopped worker's node.toml is wrong, a port is taken, a daemon ends or is not ready in time; the end of its log is
 /// part of the message.
 pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Raised, Failure> {
     let give_up = Instant::now() + wanted.timeout;
@@ -81,7 +81,9 @@ pub fn raise(dir: &LocalCluster, program: &Path, wanted: &Wanted) -> Result<Rais
     let mut notes = notes(wanted, gathered.found.len(), &settings, &http);
     let names: Vec<String> = gathered.nodes.iter().map(|node| node.node.clone()).collect();
     let jobs = client.jobs()?.into_iter().filter(|job| job.state == JobState::Done).map(|job| job.job).collect();
-    notes.extend(stopped::left_behind(&stopped::stopped(dir, &names)?, &jobs, names.len()));
+    let (stopped, broken) = stopped::stopped(dir, &names)?;
+    notes.extend(broken.iter().map(|failure| format!("{failure}; a stopped worker that cannot be started so")));
+    notes.extend(stopped::left_behind(&stopped, &jobs, names.len()));
     Ok(Raised {
         dir: dir.paths().root().display().to_string(),
         coordinator_pid: coordinator.process.pid,
@@ -217,8 +219,12 @@ fn missing(dir: &LocalCluster, live: &[String], wanted: &Wanted) -> Result<Vec<N
     if count == 0 {
         return Ok(Vec::new());
     }
-    let returning: Vec<NodeSpec> =
-        stopped::stopped(dir, live)?.into_iter().take(count).map(|StoppedWorker { spec, .. }| spec).collect();
+    let (stopped, broken) = stopped::stopped(dir, live)?;
+    // It may be the one that is wanted: nobody new takes its place unasked.
+    if let Some(failure) = broken.into_iter().next() {
+        return Err(failure);
+    }
+    let returning: Vec<NodeSpec> = stopped.into_iter().take(count).map(|StoppedWorker { spec, .. }| spec).collect();
     let living = live.iter().rev().filter_map(|name| node::read(&dir.paths().node_file(name)).ok());
     let like = living.chain(returning.last().cloned()).next();
     let new = dir.fresh_names(count - returning.len()).into_iter().map(|name| NodeSpec {

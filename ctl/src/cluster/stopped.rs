@@ -21,26 +21,47 @@ pub(super) struct StoppedWorker {
 }
 
 /// All that can be started again: first those with written pieces, then by number. Left out is who is in `living`, whose
-/// process is still there or holds a lock while it dies, and who was never started by `up`.
+/// process is still there or holds a lock while it dies, who was never started by `up`, and who has no node.toml any more.
+/// Beside them why others cannot be started: each with file, line and key.
 ///
 /// # Errors
 /// If records cannot be read.
-pub(super) fn stopped(dir: &LocalCluster, living: &[String]) -> Result<Vec<StoppedWorker>, Failure> {
+pub(super) fn stopped(dir: &LocalCluster, living: &[String]) -> Result<(Vec<StoppedWorker>, Vec<Failure>), Failure> {
     let running: Vec<String> = dir.started()?.into_iter().filter(|s| s.process.lives()).map(|s| s.name).collect();
     let names = fs::read_dir(dir.paths().nodes()).into_iter().flatten();
     let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut all: Vec<StoppedWorker> = names
+    let names = names
         .filter(|name| !living.contains(name) && !running.contains(name) && dir.paths().log(name).is_file())
-        .filter_map(|name| node::read(&dir.paths().node_file(&name)).ok().filter(|spec| spec.name == name))
-        .filter(|spec| is_free(&dir.paths().node(&spec.name)) && is_free(&spec.data_dir))
-        .map(|spec| StoppedWorker { written: written(&spec.data_dir), spec })
-        .collect();
+        .filter(|name| dir.paths().node_file(name).exists() && is_free(&dir.paths().node(name)));
+    let (mut all, mut broken) = (Vec::new(), Vec::new());
+    for name in names {
+        match settings(dir, &name) {
+            Ok(spec) if is_free(&spec.data_dir) => {
+                all.push(StoppedWorker { written: written(&spec.data_dir), spec });
+            }
+            Ok(_dies_there) => {}
+            Err(failure) => broken.push(failure),
+        }
+    }
     all.sort_by_key(|worker| {
         let name = &worker.spec.name;
         let number = name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().unwrap_or(u64::MAX);
         (worker.written.is_empty(), number, name.clone())
     });
-    Ok(all)
+    Ok((all, broken))
+}
+
+fn settings(dir: &LocalCluster, name: &str) -> Result<NodeSpec, Failure> {
+    let file = dir.paths().node_file(name);
+    let spec = node::read(&file)?;
+    if spec.name != name {
+        return Err(Failure::Usage(format!(
+            "{}: `name` is \"{}\"; allowed: \"{name}\", as its directory is called",
+            file.display(),
+            spec.name
+        )));
+    }
+    Ok(spec)
 }
 
 /// What is said about workers that stay stopped though they hold pieces of `finished` jobs, while `running` others run.
@@ -122,16 +143,40 @@ mod tests {
         let lock = DirLock::take(&dir.paths().node("w4")).expect("free");
         let names = |living: &[&str]| -> Vec<String> {
             let living: Vec<String> = living.iter().map(|name| (*name).to_owned()).collect();
-            stopped(&dir, &living).expect("listed").into_iter().map(|worker| worker.spec.name).collect()
+            stopped(&dir, &living).expect("listed").0.into_iter().map(|worker| worker.spec.name).collect()
         };
         assert_eq!(names(&["w1"]), ["w5", "w9", "w10", "w2"]);
         drop(lock);
         assert_eq!(names(&["w1", "w9"]), ["w5", "w10", "w2", "w4"]);
 
-        let all = stopped(&dir, &["w5".to_owned()]).expect("listed");
+        let (all, broken) = stopped(&dir, &["w5".to_owned()]).expect("listed");
+        assert!(broken.is_empty(), "{broken:?}");
         let finished = BTreeSet::from(["j1".to_owned()]);
         let said = left_behind(&all, &finished, 2).expect("w10 has pieces of it");
         assert_eq!(said, "written pieces of j1 lie with w10, stopped; `shoalctl up --nodes 4` starts them again");
         assert_eq!(left_behind(&all, &BTreeSet::new(), 2), None, "a job that is not over needs nobody's pieces");
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_named_with_file_and_key() {
+        let temp = tempfile::tempdir().expect("temp dir");
+        let dir = LocalCluster::new(&temp.path().join("c")).expect("path");
+        for name in ["w1", "w2", "w3", "w4"] {
+            worker(&dir, name, &[]);
+        }
+        let write = |name, text| fs::write(dir.paths().node_file(name), text).expect("written");
+        write("w2", "name = \"w2\"\nclas = \"auto\"\n");
+        write("w3", "name = \"w1\"\n");
+        fs::remove_file(dir.paths().node_file("w4")).expect("there");
+        let (all, broken) = stopped(&dir, &[]).expect("listed");
+        assert_eq!(all.iter().map(|worker| worker.spec.name.as_str()).collect::<Vec<_>>(), ["w1"]);
+        let mut said: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        said.sort_unstable();
+        let [key, name] = said.as_slice() else { panic!("{said:?}") };
+        assert!(key.contains("w2/node.toml:2: `clas` is not a known key"), "{key}");
+        assert!(name.contains("w3/node.toml: `name` is \"w1\"; allowed: \"w3\""), "{name}");
+        assert!(broken.iter().all(|failure| failure.code() == 2), "{broken:?}");
+        let alive: Vec<String> = ["w2", "w3"].map(str::to_owned).into();
+        assert!(stopped(&dir, &alive).expect("listed").1.is_empty(), "who lives is left alone");
     }
 }
