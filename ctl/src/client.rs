@@ -1,6 +1,7 @@
 //! The coordinator's HTTP interface as functions. Every request has a deadline; every error says which exit code it is.
 
 use std::io::ErrorKind;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ const QUICK: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const SUBMIT: Duration = Duration::from_secs(90);
 /// A coordinator that died is back within this time, so a refused connection is tried again for as long.
 const RESPAWN: Duration = Duration::from_secs(3);
+/// For a connection.
+const CONNECT: Duration = Duration::from_secs(2);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -48,7 +51,7 @@ impl Client {
     pub fn new(dir: &Path) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_connect(Some(Duration::from_secs(2)))
+            .timeout_connect(Some(CONNECT))
             .timeout_send_request(Some(QUICK))
             .timeout_send_body(Some(QUICK))
             // A kept connection to a coordinator that was restarted would fail in a way that looks like a lost answer.
@@ -282,6 +285,13 @@ impl Client {
                 path.display()
             ))),
         }
+    }
+
+    /// Whether somebody takes a connection there, tried once.
+    #[must_use]
+    pub fn reaches(&self) -> bool {
+        let addresses = self.address().ok().and_then(|address| address.to_socket_addrs().ok());
+        addresses.into_iter().flatten().any(|address| TcpStream::connect_timeout(&address, CONNECT).is_ok())
     }
 
     /// Address of the HTTP interface, and of its page for people with what it takes to see it.

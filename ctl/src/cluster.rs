@@ -9,4 +9,4 @@ mod stopped;
 
 pub use dir::{CLAIM, LocalCluster, Started};
 pub use start::{Raised, Wanted, raise};
-pub use stop::{LostState, Stopped, kill, stop};
+pub use stop::{LostState, Stopped, kill, stop, stop_elsewhere};

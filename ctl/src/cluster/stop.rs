@@ -1,7 +1,7 @@
 //! `down`: asks the coordinator to end the cluster, every worker that is joined to it included, then ends what `up` started.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::Serialize;
@@ -18,6 +18,9 @@ const GRACE: Duration = Duration::from_secs(5);
 const HAND_OVER: Duration = Duration::from_secs(1);
 /// For the system to end what was killed.
 const KILLED: Duration = Duration::from_secs(5);
+
+/// Between two looks at a coordinator that is no process of this machine, as far as is known.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// What was ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -59,23 +62,29 @@ impl fmt::Display for LostState {
     }
 }
 
-/// Asks the cluster to stop, then tells each living process that was started here, then kills what is left.
+/// Asks the cluster to stop, whoever started its coordinator, then tells each living process that was started here, then kills what
+/// is left of them.
 ///
 /// # Errors
-/// If records cannot be read, or a process does not end even so.
+/// If records cannot be read, a process does not end even so, or a coordinator that was started by hand goes on.
 pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let _claim = dir.claim(CLAIM)?;
     let started = dir.started()?;
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
     let mut left = processes(&started);
+    let client = Client::new(dir.paths().root());
     let mut lost = Vec::new();
+    let mut elsewhere = None;
     if living.iter().any(|started| started.name == COORDINATOR) {
-        let client = Client::new(dir.paths().root());
         // Asked before anything is stopped; a coordinator that does not answer cannot say.
-        lost = client.jobs().unwrap_or_default().into_iter().filter_map(LostState::of).collect();
+        lost = unfinished(&client);
         if client.shutdown().is_ok() {
             left = wait_for_end(&left, GRACE);
         }
+    } else if client.reaches() {
+        (lost, elsewhere) = (unfinished(&client), Some(COORDINATOR.to_owned()));
+        end_elsewhere(&client)?;
+        left = wait_for_end(&left, GRACE);
     }
     // A worker takes the first one as a wish to hand over what it holds, the second one as an order.
     for patience in [HAND_OVER, GRACE] {
@@ -89,7 +98,36 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let (killed, stopped): (Vec<&Started>, Vec<&Started>) =
         living.into_iter().partition(|started| left.contains(&started.process));
     let names = |list: Vec<&Started>| list.into_iter().map(|started| started.name.clone()).collect();
-    Ok(Stopped { stopped: names(stopped), killed: names(killed), lost })
+    Ok(Stopped { stopped: elsewhere.into_iter().chain(names(stopped)).collect(), killed: names(killed), lost })
+}
+
+/// Asks a coordinator that was not started here, of which `dir` has the address, to stop the cluster.
+///
+/// # Errors
+/// If it cannot be reached, or goes on.
+pub fn stop_elsewhere(dir: &LocalCluster) -> Result<Stopped, Failure> {
+    let client = Client::new(dir.paths().root());
+    let lost = unfinished(&client);
+    end_elsewhere(&client)?;
+    Ok(Stopped { stopped: vec![COORDINATOR.to_owned()], killed: Vec::new(), lost })
+}
+
+fn end_elsewhere(client: &Client) -> Result<(), Failure> {
+    client.shutdown()?;
+    let deadline = Instant::now() + GRACE;
+    while client.reaches() {
+        if Instant::now() > deadline {
+            let (address, _) = client.addresses()?;
+            return Err(Failure::No(format!("the coordinator at {address} was told to stop, and still answers")));
+        }
+        std::thread::sleep(AGAIN);
+    }
+    Ok(())
+}
+
+/// What a coordinator's jobs lose if it stops now; nothing if it does not say.
+fn unfinished(client: &Client) -> Vec<LostState> {
+    client.jobs().unwrap_or_default().into_iter().filter_map(LostState::of).collect()
 }
 
 /// The living ones of what was started, and the respawner's child, which is not recorded and must not outlive its parent.

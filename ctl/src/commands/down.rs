@@ -1,18 +1,13 @@
 //! `down`: stop the cluster.
 
 use super::Context;
-use crate::cluster::{Stopped, stop};
+use crate::cluster::{Stopped, stop, stop_elsewhere};
 use crate::failure::{Failure, Verdict};
 use crate::output::{Format, Show};
 
 pub(super) fn run(context: &Context) -> Result<Verdict, Failure> {
-    if !context.dir.is_cluster() {
-        return Err(Failure::Unreachable(format!(
-            "no cluster in {}: say which one with --dir or SHOAL_DIR",
-            context.dir.paths().root().display()
-        )));
-    }
-    let stopped = stop(&context.dir)?;
+    // Without the authority it is at most a copy of the coordinator's address; without that, the client says that there is nothing.
+    let stopped = if context.dir.is_cluster() { stop(&context.dir)? } else { stop_elsewhere(&context.dir)? };
     if context.format == Format::Human {
         stopped.lost.iter().for_each(|lost| eprintln!("shoalctl: {lost}"));
     }
