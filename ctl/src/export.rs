@@ -5,6 +5,7 @@ mod download;
 pub mod hf;
 pub mod llmc;
 mod lock;
+pub mod source;
 pub mod state;
 mod target;
 pub mod tensors;

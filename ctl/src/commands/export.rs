@@ -10,7 +10,7 @@ use shoal_plan::weights::Dtypes;
 
 use super::Context;
 use crate::cli::{Export, ModelForm};
-use crate::export::{Target, Written, hf, llmc, state};
+use crate::export::{Target, Written, hf, llmc, source, state};
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
 use crate::output::units::short;
@@ -58,7 +58,9 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
             hf::check_family(dir, &submitted.spec.model)?;
             let names = hf::file_names(client, job, query)?;
             left_out = without_tokenizer(&submitted, &names);
-            Target::prepare(dir, |name| names.iter().any(|known| known == name))?
+            let is_ours = |name: &str| names.iter().any(|known| known == name);
+            source::spare(&submitted.spec.init, dir, is_ours)?;
+            Target::prepare(dir, is_ours)?
         }
         Form::LlmC { .. } => Target::prepare(dir, llmc::is_file)?,
     };
@@ -74,6 +76,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Result<Verdict, Failure> 
             (None, hf::notes(dir, &submitted))
         }
         Form::LlmC { dtype } => {
+            source::spare(&submitted.spec.init, dir, |name| name == llmc::file_name(written.step))?;
             llmc::export(&from, *dtype, &target)?;
             (None, Vec::new())
         }
