@@ -57,7 +57,7 @@ impl JobEntry {
             steps_redone,
             plan,
             reason,
-            warning,
+            plain,
             ..
         } = self.engine.status();
         // A job that stands still has no speed.
@@ -91,6 +91,7 @@ impl JobEntry {
                     RedundancyState::Full => api::RedundancyState::Full,
                     RedundancyState::Restoring => api::RedundancyState::Restoring,
                     RedundancyState::Short => api::RedundancyState::Short,
+                    RedundancyState::Gone => api::RedundancyState::Gone,
                 },
             },
             steps_lost,
@@ -98,7 +99,7 @@ impl JobEntry {
             tokens_per_second: self.log.tokens_per_second(RATE_STEPS).filter(|_| moves),
             plan,
             reason,
-            warning,
+            plain,
             ..unstarted(id, &self.job)
         }
     }
@@ -139,7 +140,7 @@ pub(super) fn unstarted(id: JobId, job: &Job) -> api::JobStatus {
         tokens_per_second: None,
         plan: None,
         reason: None,
-        warning: None,
+        plain: None,
         fault: None,
         reading: None,
         tokenizer: job.data.tokenizer.map(|tokenizer| api::TokenizerInfo {

@@ -78,7 +78,7 @@ impl Coordinator {
         let reasons: Vec<String> = status.reason.into_iter().chain(self.place(id)).collect();
         status.reason = (!reasons.is_empty()).then(|| self.spelled(&reasons.join("; ")));
         status.plan = status.plan.map(|plan| self.spelled(&plan));
-        status.warning = status.warning.map(|warning| self.spelled(&warning));
+        status.plain = status.plain.map(|plain| self.spelled(&plain));
         Ok(status)
     }
 

@@ -216,9 +216,13 @@ async fn one_job_runs_and_the_next_waits_for_its_end() {
     assert!(job == jobs[0] && matches!(fence, ToNode::Fence { .. }), "{fence:?}");
     assert_eq!(status(&stage, jobs[1]).await.state, JobState::Queued);
 
-    let order = |reply| CoordinatorMsg::Order(jobs[0], Order::Cancel, reply);
-    assert_eq!(stage.ask(order).await.expect("accepted"), OrderAnswer::Accepted);
-    assert_eq!(status(&stage, jobs[0]).await.state, JobState::Cancelled);
+    let order = async |order| stage.ask(|reply| CoordinatorMsg::Order(jobs[0], order, reply)).await.expect("accepted");
+    assert_eq!(order(Order::Pause { at: None }).await, OrderAnswer::Accepted);
+    let reason = status(&stage, jobs[0]).await.reason.unwrap_or_default();
+    assert!(reason.ends_with("; the operator holds it at step 0"), "{reason}");
+    assert_eq!(order(Order::Cancel).await, OrderAnswer::Accepted);
+    let over = status(&stage, jobs[0]).await;
+    assert_eq!((over.state, over.redundancy.state), (JobState::Cancelled, shoal_wire::api::RedundancyState::Gone));
     let second = |message| match message {
         ToWorker::Job { id, .. } => Some(id),
         _ => None,

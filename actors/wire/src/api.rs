@@ -136,9 +136,9 @@ pub struct JobStatus {
     pub plan: Option<String>,
     /// Why it failed, parked, or runs as it does.
     pub reason: Option<String>,
-    /// What deserves attention though the job goes on, and what to do about it.
+    /// Of a job that computes plain products: what that costs, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub warning: Option<String>,
+    pub plain: Option<String>,
     /// Of a job that failed: what failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fault: Option<Fault>,
@@ -206,6 +206,8 @@ pub enum RedundancyState {
     Restoring,
     /// Too few nodes or too little memory for them.
     Short,
+    /// The job failed or was cancelled: its nodes have let go of its state.
+    Gone,
 }
 
 /// One line of `events JOB`.

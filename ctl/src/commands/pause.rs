@@ -7,6 +7,7 @@ use super::Context;
 use crate::cli::Pause;
 use crate::failure::{Failure, Verdict};
 use crate::output::Show;
+use crate::output::table::word;
 
 /// The order is taken; the job may still be on its way to where it holds.
 #[derive(Serialize)]
@@ -27,11 +28,20 @@ pub(super) fn run(context: &Context, args: &Pause) -> Result<Verdict, Failure> {
 impl Show for Taken {
     fn show(&self) -> String {
         let JobStatus { job, state, step, .. } = &self.status;
-        let said = if *state == JobState::Paused {
-            format!("{job} is paused at step {step}; `shoalctl resume {job}` lets it go on")
-        } else {
-            let after = self.at.map_or_else(|| "the step in flight".to_owned(), |at| format!("step {at}"));
-            format!("{job} holds after {after}; `shoalctl wait {job} --until paused` waits for that")
+        let holds = |when: &str| format!("{job} holds {when}; `shoalctl wait {job} --until paused` waits for that");
+        let said = match (state, self.at) {
+            (JobState::Paused, _) => format!("{job} is paused at step {step}; `shoalctl resume {job}` lets it go on"),
+            (JobState::Done | JobState::Failed | JobState::Cancelled, _) => {
+                format!("{job} is {} at step {step} and holds nowhere", word(state))
+            }
+            (
+                JobState::Queued | JobState::Planning | JobState::Training | JobState::Recovering | JobState::Parked,
+                Some(at),
+            ) => holds(&format!("after step {at}")),
+            (JobState::Training, None) => holds("after the step in flight"),
+            (JobState::Queued | JobState::Planning | JobState::Recovering | JobState::Parked, None) => {
+                holds("before its next step")
+            }
         };
         format!("{said}\n{}", self.status.show())
     }
@@ -52,6 +62,8 @@ mod tests {
                 "j1 holds after step 1300; `shoalctl wait j1 --until paused` waits for that\n",
             ),
             (JobState::Training, None, "j1 holds after the step in flight; "),
+            (JobState::Parked, None, "j1 holds before its next step; "),
+            (JobState::Cancelled, None, "j1 is cancelled at step 1200 and holds nowhere\n"),
             (JobState::Paused, None, "j1 is paused at step 1200; `shoalctl resume j1` lets it go on\n"),
         ] {
             let said = said(state, at);

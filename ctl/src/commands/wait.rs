@@ -104,7 +104,7 @@ mod tests {
             steps_redone: 0,
             tokens_per_second: None,
             plan: None,
-            warning: None,
+            plain: None,
             reason: (state == JobState::Failed).then(|| "out of luck".into()),
             fault: None,
             reading: None,

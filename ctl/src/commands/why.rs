@@ -34,7 +34,7 @@ struct Why {
     step: u64,
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<String>,
+    plain: Option<String>,
     plan: Option<String>,
     /// The order that holds a paused job.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context, args: &JobName) -> Result<Verdict, Failure>
         state: status.state,
         step: status.step,
         reason: status.reason,
-        warning: status.warning,
+        plain: status.plain,
         plan: status.plan,
         held_by,
         because,
@@ -81,7 +81,7 @@ impl Show for Why {
                 order.time, order.reason, self.job
             )
         }));
-        lines.extend(self.warning.as_ref().map(|warning| format!("warning: {warning}")));
+        lines.extend(self.plain.as_ref().map(|warning| format!("warning: {warning}")));
         lines.extend(self.plan.as_ref().map(|plan| format!("plan: {plan}")));
         lines.push(match self.older {
             0 => "because:".to_owned(),
@@ -119,7 +119,7 @@ mod tests {
             state: JobState::Paused,
             step: 3,
             reason: None,
-            warning: None,
+            plain: None,
             plan: None,
             held_by: held_by(JobState::Paused, &events),
             because: Vec::new(),

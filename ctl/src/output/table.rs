@@ -1,7 +1,9 @@
 //! The form for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use shoal_wire::api::{EventLine, JobState, JobStatus, NodeInfo, Redundancy, StateDigest, SubmitAnswer};
+use shoal_wire::api::{
+    EventLine, JobState, JobStatus, NodeInfo, Redundancy, RedundancyState, StateDigest, SubmitAnswer,
+};
 
 use super::units::{bytes, count, loss, loss_at, printable, rate, short};
 
@@ -139,23 +141,23 @@ impl Show for JobStatus {
             ("tokenizer", format!("{} ({digest}...), vocabulary {}", made.kind, count(made.vocab.into())))
         }));
         rows.extend(self.reason.clone().map(|reason| ("reason", reason)));
-        rows.extend(self.warning.clone().map(|warning| ("warning", warning)));
+        rows.extend(self.plain.clone().map(|warning| ("warning", warning)));
         facts(rows)
     }
 }
 
 fn shadows(JobStatus { state, redundancy: Redundancy { state: how, have, want }, .. }: &JobStatus) -> String {
-    match state {
-        JobState::Queued => format!("{want} shadows wanted, none yet"),
-        JobState::Failed | JobState::Cancelled => {
-            "none: the job is over, and its nodes have let go of its state".to_owned()
+    match (how, want) {
+        (RedundancyState::Gone, _) => "none: the job is over, and its nodes have let go of its state".to_owned(),
+        (RedundancyState::Full, 0) => "none asked for".to_owned(),
+        (RedundancyState::Full | RedundancyState::Restoring | RedundancyState::Short, _)
+            if *state == JobState::Queued =>
+        {
+            format!("none yet, {want} wanted")
         }
-        JobState::Planning
-        | JobState::Training
-        | JobState::Recovering
-        | JobState::Paused
-        | JobState::Parked
-        | JobState::Done => format!("{}: {have} of {want} shadows", word(how)),
+        (RedundancyState::Full | RedundancyState::Restoring | RedundancyState::Short, _) => {
+            format!("{}: {have} of {want} shadows", word(how))
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn render(nodes: &[NodeInfo], jobs: &[JobStatus]) -> String {
                     decimal(job.tokens_per_second, 0),
                     format!("{} of {} ({})", job.redundancy.have, job.redundancy.want, word(&job.redundancy.state)),
                     job.plan.clone().unwrap_or_default(),
-                    [job.reason.clone(), job.warning.clone()].into_iter().flatten().collect::<Vec<_>>().join("; "),
+                    [job.reason.clone(), job.plain.clone()].into_iter().flatten().collect::<Vec<_>>().join("; "),
                 ]
             }
         },

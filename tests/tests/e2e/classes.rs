@@ -70,7 +70,7 @@ fn classes_of_one_arithmetic_share_a_job_and_others_are_left_out_of_it() {
     let reason = format!("left out of {job}: its products are plain ({plain}), those of the job fused");
     assert_eq!(left_out(&cluster), [("w3".to_owned(), reason.clone()), ("w4".to_owned(), reason)]);
     let status = cluster.status(&job);
-    assert_eq!((status.arithmetic.as_deref(), status.warning), (Some("fused"), None));
+    assert_eq!((status.arithmetic.as_deref(), status.plain), (Some("fused"), None));
     assert!(cluster.ok(&["nodes"]).contains(&format!("w3: left out of {job}: ")));
     let why = cluster.ok(&["why", &job]);
     for node in ["w3", "w4"] {
@@ -103,7 +103,7 @@ fn a_plain_job_says_so_from_its_submission_on() {
     assert_eq!(left_out(&cluster), [("w2".to_owned(), reason)]);
     let status = cluster.status(&job);
     assert_eq!(status.arithmetic.as_deref(), Some("plain"));
-    let warning = status.warning.expect("a warning");
+    let warning = status.plain.expect("a warning");
     assert!(
         warning.contains("since its first plan, and w2 is left out: plain products take about 5 times"),
         "{warning}"
@@ -117,7 +117,7 @@ fn a_plain_job_says_so_from_its_submission_on() {
     assert!(events.iter().any(told), "{events:?}");
     cluster.ok(&["resume", &job]);
     let slow = cluster.final_digest(&job).state_blake3;
-    assert_eq!(cluster.status(&job).warning, None, "nothing is to be done any more");
+    assert_eq!(cluster.status(&job).plain, None, "nothing is to be done any more");
 
     // With both there it does not matter who came first.
     let again = cluster.submit(&path);

@@ -40,8 +40,8 @@ pub struct Status {
     pub digest: Option<(u64, Digest)>,
     /// The last decision: why it failed, parked, or runs as it does.
     pub reason: Option<String>,
-    /// What deserves attention though the job goes on, and what to do about it.
-    pub warning: Option<String>,
+    /// Of a job that computes plain products: what that costs, and what to do about it.
+    pub plain: Option<String>,
 }
 
 /// Copies of the state.
@@ -64,6 +64,8 @@ pub enum RedundancyState {
     Restoring,
     /// Too few nodes or too little memory for them.
     Short,
+    /// The job failed or was cancelled: its nodes have let go of its state.
+    Gone,
 }
 
 /// What is counted along the way. None of it decides anything about the state.
@@ -125,8 +127,22 @@ impl Engine {
             steps_redone: self.tally.steps_redone,
             plan: self.plan().map(|plan| draw::line(plan)),
             digest: self.tally.digest,
-            reason: self.tally.reason.clone(),
-            warning: self.slowness(),
+            reason: self.reason(),
+            plain: self.slowness(),
+        }
+    }
+
+    /// The last decision, and what the operator has ordered since.
+    fn reason(&self) -> Option<String> {
+        let decided = self.tally.reason.clone();
+        match (&self.state, self.orders.pause_at) {
+            (State::Paused { step }, _) => Some(format!("the operator holds it at step {step}")),
+            (State::Queued | State::Planning | State::Training | State::Recovering, Some(at)) => {
+                let holds = format!("the operator holds it at step {at}");
+                Some(decided.map_or_else(|| holds.clone(), |decided| format!("{decided}; {holds}")))
+            }
+            (State::Queued | State::Planning | State::Training | State::Recovering, None)
+            | (State::Parked | State::Done | State::Failed { .. } | State::Cancelled, _) => decided,
         }
     }
 
@@ -134,6 +150,9 @@ impl Engine {
     #[must_use]
     pub fn redundancy(&self) -> Redundancy {
         let want = self.setup.job.spec.elastic.redundancy;
+        if matches!(self.state, State::Failed { .. } | State::Cancelled) {
+            return Redundancy { have: 0, want, state: RedundancyState::Gone };
+        }
         let (full, planned) = match (&self.phase, &self.standing) {
             (phase, Some(s)) if matches!(phase, Phase::Running(_)) || self.state == State::Done => {
                 (s.full_shadows(), s.planned_shadows())

@@ -45,6 +45,16 @@ async fn a_worker_of_another_arithmetic_is_left_out_and_everyone_can_see_why() {
     let events: Vec<_> = events.into_iter().filter(|event| event.kind == "node_left_out").collect();
     assert_eq!(events.iter().map(|event| event.node.as_deref()).collect::<Vec<_>>(), [Some("b"), Some("c")]);
     assert!(events[0].reason.starts_with("b is left out: its products are plain (portable)"), "{}", events[0].reason);
+    // What lets the job go on is one of its own arithmetic, and no order.
+    let again = Box::new(spec(dir.path(), ""));
+    stage.ask(|reply| CoordinatorMsg::Submit(again, Repeat::Again, reply)).await.expect("accepted");
+    drop(a);
+    stage.until("it is parked", async || status(&stage, job).await.state == JobState::Parked).await;
+    let parked = async || status(&stage, job).await.reason.unwrap_or_default();
+    stage.until("the other to wait", async || parked().await.contains("j2 waits behind it: ")).await;
+    let reason = parked().await;
+    assert!(reason.contains("start a worker of class avx2, avx512 or neon"), "{reason}");
+    assert!(reason.contains("behind it: it goes on when a worker whose arithmetic is fused joins, "), "{reason}");
     // They may leave whenever they like: nothing waits for them.
     for mut fake in [b, c] {
         fake.say(FromWorker::Leaving);

@@ -41,7 +41,7 @@ pub(crate) fn status() -> JobStatus {
         steps_redone: 1,
         tokens_per_second: Some(54_321.0),
         plan: Some("pipeline 2 x data 2, 1f1b, 4 nodes".into()),
-        warning: None,
+        plain: None,
         reason: None,
         fault: None,
         reading: None,

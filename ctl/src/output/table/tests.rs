@@ -42,17 +42,20 @@ fn a_status_is_a_list_of_facts() {
     }
     assert!(!text.contains("reason"));
     assert!(!text.contains("warning"));
-    let slow = JobStatus { warning: Some("its products are plain".to_owned()), ..status() }.show();
+    let slow = JobStatus { plain: Some("its products are plain".to_owned()), ..status() }.show();
     assert!(slow.ends_with("warning          its products are plain"), "{slow}");
     let answer = |warning| SubmitAnswer { job: "j1".to_owned(), known: false, warning }.show();
     assert!(answer(Some("slow".to_owned())).ends_with("--until done` waits\nwarning: slow"));
     assert!(answer(None).ends_with("--until done` waits"));
-    for over in [JobState::Failed, JobState::Cancelled] {
-        let text = JobStatus { state: over, ..status() }.show();
-        assert!(text.contains("redundancy       none: the job is over"), "{text}");
+    for (state, redundancy, says) in [
+        (JobState::Cancelled, (0, 1, RedundancyState::Gone), "none: the job is over"),
+        (JobState::Training, (0, 0, RedundancyState::Full), "none asked for"),
+        (JobState::Queued, (0, 1, RedundancyState::Restoring), "none yet, 1 wanted"),
+    ] {
+        let (have, want, how) = redundancy;
+        let text = JobStatus { state, redundancy: Redundancy { have, want, state: how }, ..status() }.show();
+        assert!(text.contains(&format!("redundancy       {says}")), "{text}");
     }
-    let queued = JobStatus { state: JobState::Queued, ..status() }.show();
-    assert!(queued.contains("redundancy       1 shadows wanted, none yet"), "{queued}");
 }
 
 #[test]
