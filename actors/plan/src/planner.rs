@@ -1,7 +1,7 @@
 //! From members and what they hold to the next plan, and what must move to get there.
 //!
 //! 1. `shape` chooses stages and replicas: what the job asks for if the nodes suffice, else the fastest that fits; `needs` says what a
-//!    stage takes of each node.
+//!    stage takes of each node, `shares` what its replicas own.
 //! 2. `cut` divides each stage's blocks among its replicas as pieces.
 //! 3. `place` puts seats, and with them owners, on the nodes that already hold most of what they need.
 //! 4. `shadows` puts r copies of each piece on other nodes.
@@ -39,6 +39,7 @@ mod needs;
 mod place;
 mod shadows;
 mod shape;
+mod shares;
 #[cfg(test)]
 mod tests;
 

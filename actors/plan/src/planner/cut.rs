@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::blocks::ModelTable;
+use crate::blocks::{BlockTable, ModelTable};
 use crate::digest::SEGMENT;
 use crate::ids::BlockId;
 use crate::space::Interval;
@@ -27,27 +27,47 @@ pub(super) fn pieces(table: &ModelTable, stages: &[Range<u32>], replicas: usize)
         load.fill(0);
         let mut small = Vec::new();
         for block in &table.blocks[blocks.start as usize..blocks.end as usize] {
-            if replicas > 1 && block.len < replicas as u64 * SEGMENT {
+            if is_small(block, replicas) {
                 small.push(block);
                 continue;
             }
-            let mut start = 0;
-            for (share, load) in load.iter_mut().enumerate() {
-                let ideal = block.len * (share as u64 + 1) / replicas as u64;
-                let end = if share + 1 == replicas { block.len } else { table.nearest_edge(block, ideal) };
-                if start < end {
-                    cuts.push(Cut { block: block.id, interval: Interval::new(start, end), stage, share });
-                    *load += end - start;
-                    start = end;
-                }
+            for (share, interval) in parts_of(table, block, replicas) {
+                cuts.push(Cut { block: block.id, interval, stage, share });
+                load[share] += interval.len();
             }
         }
         for block in small {
-            let share = (0..replicas).min_by_key(|&share| load[share]).unwrap_or(0);
+            let share = least_loaded(&load);
             cuts.push(Cut { block: block.id, interval: Interval::new(0, block.len), stage, share });
             load[share] += block.len;
         }
     }
     cuts.sort_by_key(|cut| (cut.block, cut.interval.start));
     cuts
+}
+
+/// Whether a block is too small to be divided among so many.
+pub(super) fn is_small(block: &BlockTable, replicas: usize) -> bool {
+    replicas > 1 && block.len < replicas as u64 * SEGMENT
+}
+
+/// About equal parts of a block that is not too small, each with the replica that has it.
+pub(super) fn parts_of(
+    table: &ModelTable,
+    block: &BlockTable,
+    replicas: usize,
+) -> impl Iterator<Item = (usize, Interval)> {
+    let mut start = 0;
+    (0..replicas).filter_map(move |share| {
+        let ideal = block.len * (share as u64 + 1) / replicas as u64;
+        let end = if share + 1 == replicas { block.len } else { table.nearest_edge(block, ideal) };
+        let part = (start < end).then(|| (share, Interval::new(start, end)));
+        start = start.max(end);
+        part
+    })
+}
+
+/// Who has the least of these elements; the first of several.
+pub(super) fn least_loaded(load: &[u64]) -> usize {
+    (0..load.len()).min_by_key(|&share| load[share]).unwrap_or(0)
 }
