@@ -6,7 +6,7 @@ use std::fmt;
 use shoal_config::spec::{Auto, ParallelSpec};
 use shoal_exact::Arithmetic;
 
-use super::shape::{Layout, choose, predict};
+use super::shape::{Layout, choose, predict_with};
 use super::{Held, NoPlan, Planned, staying, with_layout};
 use crate::blocks::ModelTable;
 use crate::cost::flops_per_nanosecond;
@@ -53,13 +53,13 @@ impl WhyPlain {
     /// What is said when a job is submitted: its first plan is still to come.
     #[must_use]
     pub fn ahead(&self) -> String {
-        format!("with the nodes of now its products will be plain: {self}; {}", Self::means())
+        format!("with the nodes of now its products will be plain: {self}; {}", means(self.way_out()))
     }
 
     /// What is said when the first plan is made.
     #[must_use]
     pub fn decided(&self) -> String {
-        format!("its products are plain from now on: {self}; {}", Self::means())
+        format!("its products are plain from now on: {self}; {}", means(self.way_out()))
     }
 
     /// What is said from then on, as long as the job is not over; names the living nodes that could be faster.
@@ -70,18 +70,37 @@ impl WhyPlain {
             [one] => format!(", and {one} is left out"),
             many => format!(", and {} are left out", many.join(", ")),
         };
-        format!("its products are plain since its first plan{faster}: {}", Self::means())
+        let way_out = "to have it fused, `shoalctl cancel` it and submit it again when enough workers of class avx2, avx512 or neon \
+                       are there to hold it and to be no slower (`shoalctl nodes`; `class` in a worker's node.toml may keep it \
+                       from that)";
+        format!("its products are plain since its first plan{faster}: {}", means(way_out))
     }
 
-    /// What it means for a job, and what to do about it: for an operator.
-    fn means() -> String {
-        let times = flops_per_nanosecond(Arithmetic::Fused) / flops_per_nanosecond(Arithmetic::Plain);
-        format!(
-            "plain products take about {times} times as long as fused ones, and for as long as the job lives no fused node can take \
-             part; to have it fused, `shoalctl cancel` it and submit it again when `shoalctl nodes` lists workers of class avx2, \
-             avx512 or neon (`class` in a worker's node.toml may keep it from that)"
-        )
+    /// What would make it fused.
+    fn way_out(&self) -> &'static str {
+        match self {
+            Self::NoneFused => {
+                "to have it fused, `shoalctl cancel` it and submit it again when `shoalctl nodes` lists workers of class avx2, avx512 \
+                 or neon (`class` in a worker's node.toml may keep it from that)"
+            }
+            Self::Refused(_) => {
+                "to have it fused, `shoalctl cancel` it and submit it again when the nodes that fuse have more memory, or are more"
+            }
+            Self::Slower { .. } => {
+                "to have it fused for nodes that come later, `shoalctl cancel` it and submit it again when more nodes that fuse are \
+                 there, or these plain ones are not"
+            }
+        }
     }
+}
+
+/// What plain products mean for a job, and what to do about it: for an operator.
+fn means(way_out: &str) -> String {
+    let times = flops_per_nanosecond(Arithmetic::Fused) / flops_per_nanosecond(Arithmetic::Plain);
+    format!(
+        "plain products take about {times} times as long as fused ones, and for as long as the job lives no fused node can take part; \
+         {way_out}"
+    )
 }
 
 impl fmt::Display for WhyPlain {
@@ -161,9 +180,9 @@ impl<'a> Possible<'a> {
         staying(&self.members, self.draining).expect("PC-10 (nodes stay for a layout that was chosen)")
     }
 
-    /// Nanoseconds.
+    /// Nanoseconds, without shadows: that there are nodes to have them speaks for these, and costs them time.
     fn step(&self) -> u64 {
-        predict(self.job, self.table, &self.layout, &self.nodes())
+        predict_with(0, self.job, self.table, &self.layout, &self.nodes())
     }
 
     /// Nanoseconds of the fastest layout, if the planner had the choice of everything that it ever has, or of this one.
@@ -172,7 +191,7 @@ impl<'a> Possible<'a> {
             ParallelSpec { pipeline: Auto::Auto, data: Auto::Auto, fixed: false, ..self.job.spec.parallel.clone() };
         let nodes = self.nodes();
         let free = choose((self.job, &free), self.table, &nodes, &Held::none());
-        let free = free.map(|layout| predict(self.job, self.table, &layout, &nodes));
+        let free = free.map(|layout| predict_with(0, self.job, self.table, &layout, &nodes));
         free.map_or(self.step(), |free| free.min(self.step()))
     }
 
@@ -313,6 +332,11 @@ mod tests {
                 WhyPlain::NoneFused.ahead(),
                 "with the nodes of now its products will be plain: no node that is here fuses",
             ),
+            (
+                WhyPlain::Slower { fused: 3_000_000, plain: 1_000_000 }.decided(),
+                "its products are plain from now on: a step of its plan on the plain nodes is predicted to take 1.0 ms, of the \
+                 fastest one on the fused nodes 3.0 ms; ",
+            ),
             (WhyPlain::NoneFused.decided(), "its products are plain from now on: no node that is here fuses"),
             (WhyPlain::since(&[]), "its products are plain since its first plan: plain products take"),
             (WhyPlain::since(&names(&["w2"])), "its products are plain since its first plan, and w2 is left out: "),
@@ -322,6 +346,27 @@ mod tests {
             ),
         ] {
             assert!(said.starts_with(begins) && said.contains(" take about 5 times as long as fused ones"), "{said}");
+            assert_eq!(
+                said.contains("when `shoalctl nodes` lists"),
+                said.contains("no node that is here fuses"),
+                "{said}"
+            );
+        }
+    }
+
+    /// Its shadows cost time, which is no reason to do without it.
+    #[test]
+    fn a_fused_node_more_is_no_reason_to_be_plain() {
+        let mut job = fixture::job();
+        (job.spec.parallel.pipeline, job.spec.parallel.data) = (Auto::Auto, Auto::Auto);
+        job.spec.elastic.redundancy = 2;
+        let table = fixture::table(&job);
+        let mut members =
+            BTreeMap::from([(NodeId(1), roomy(Arithmetic::Plain, 3)), (NodeId(2), roomy(Arithmetic::Fused, 1))]);
+        for more in 3..6 {
+            let first = first_plan(&job, &table, &members, &BTreeSet::new()).expect("it fits");
+            assert_eq!((first.planned.plan.arithmetic, first.plain), (Arithmetic::Fused, None), "{more}");
+            members.insert(NodeId(more), roomy(Arithmetic::Fused, 1));
         }
     }
 }

@@ -165,12 +165,24 @@ fn fastest(
 
 /// Nanoseconds of a step.
 pub(super) fn predict(job: &Job, table: &ModelTable, layout: &Layout, nodes: &[(NodeId, &Offer)]) -> u64 {
+    let shadows = u64::from(job.spec.elastic.redundancy).min(nodes.len() as u64 - 1);
+    predict_with(shadows, job, table, layout, nodes)
+}
+
+/// Nanoseconds of a step with so many shadows of each piece.
+pub(super) fn predict_with(
+    shadows: u64,
+    job: &Job,
+    table: &ModelTable,
+    layout: &Layout,
+    nodes: &[(NodeId, &Offer)],
+) -> u64 {
     let form = Form {
         spec: &job.spec,
         table,
         stages: &layout.stages,
         lanes: &layout.lanes,
-        shadows: u64::from(job.spec.elastic.redundancy).min(nodes.len() as u64 - 1),
+        shadows,
         arithmetic: nodes[0].1.arithmetic,
         threads: nodes.iter().map(|(_, offer)| offer.threads).min().unwrap_or(1),
     };
