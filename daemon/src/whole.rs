@@ -1,11 +1,12 @@
 //! A whole model in this process, for `shoalctl sample` and `shoalctl eval`: what the model's room offers, and the tokens that a
 //! loss is wanted of.
 
-use shoal_actors::loader::{Corpus, DataError, TokenSource};
+use shoal_actors::loader::{Corpus, TokenSource};
 use shoal_config::spec::{DataSpec, Validation};
 use shoal_plan::batch::context;
 use shoal_plan::job::Job;
 
+pub use shoal_actors::loader::DataError;
 pub use shoal_model::sample::Sampling;
 pub use shoal_model::whole::{Ended, Evaluated, LossError, Room, Source, TextError, Wanted, Whole, WholeError, Writer};
 pub use shoal_plan::memory::whole::Purpose;

@@ -5,7 +5,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shoal_config::spec::{DataFormat, DataSpec, Validation};
-use shoal_daemon::whole::{LossError, Purpose, Room, Tokens, Whole, WholeError};
+use shoal_daemon::whole::{DataError, LossError, Purpose, Room, Tokens, Whole, WholeError};
 use shoal_data::documents::MOST_BYTES;
 use shoal_data::{Tokenizer, manifest};
 use shoal_plan::job::{Job, TokenizerKind};
@@ -126,7 +126,7 @@ fn given(job: &Job, path: &Path, args: &Eval) -> Result<Given, Failure> {
         DataFormat::NanoGpt | DataFormat::LlmC => Validation::Tail { fraction: 0.0 },
     };
     let data = DataSpec { format, path, tokenizer: None, validation };
-    Tokens::all(&data, job, args.samples).map(Given::Tokens).map_err(|error| usage(&error.into()))
+    Tokens::all(&data, job, args.samples).map(Given::Tokens).map_err(unfit)
 }
 
 /// Tokens of a text.
@@ -136,6 +136,46 @@ fn here(tokens: Vec<u32>, job: &Job) -> Result<Tokens, Failure> {
         None => Ok(Tokens::Here(tokens)),
         Some(token) => Err(usage(&LossError::<WholeError>::Token { token: *token, vocab }.into())),
     }
+}
+
+/// Of data that was typed: no key of a job file mends it, and the model is trained.
+fn unfit(error: DataError) -> Failure {
+    Failure::Usage(match error {
+        DataError::Missing { path } => format!("--data {} does not exist", path.display()),
+        DataError::Empty { path } => format!("--data {} holds no token", path.display()),
+        DataError::Format { path, format, found } => {
+            format!("--data {} is not in format `{format}`: {found}; --kind says what the file is", path.display())
+        }
+        DataError::Vocabulary { path, position, token, vocab } => format!(
+            "--data {} holds token {token} at position {position}, and the model's vocabulary ends at {vocab}: it is of another \
+             tokenizer than the job's",
+            path.display()
+        ),
+        DataError::Narrow { path, tokenizer, vocab } => format!(
+            "--data {} was made with tokenizer {} of {} tokens, and the model's vocabulary ends at {vocab}: it is of another tokenizer \
+             than the job's",
+            path.display(),
+            tokenizer.kind,
+            tokenizer.vocab
+        ),
+        DataError::TooShort { path, need, found, .. } => {
+            format!(
+                "--data {} has {found} tokens, and one sample takes {need} (context + 1); give more",
+                path.display()
+            )
+        }
+        // These speak of files alone.
+        error @ (DataError::Read { .. }
+        | DataError::NoValidation { .. }
+        | DataError::OtherTokenizer { .. }
+        | DataError::Tokenizer(_)
+        | DataError::Manifest(_)
+        | DataError::Shard { .. }
+        | DataError::Damaged { .. }
+        | DataError::Stopped
+        | DataError::Restless { .. }
+        | DataError::Differs { .. }) => whole(&error.into()),
+    })
 }
 
 fn usage(error: &anyhow::Error) -> Failure {
@@ -154,5 +194,35 @@ impl Show for Answer {
             ("perplexity", self.perplexity.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"))),
             ("over", format!("{} tokens of {} samples", count(self.tokens), count(self.samples))),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_was_typed_is_spoken_of_as_it_was_typed() {
+        let path = || "/data/x".into();
+        for (error, says) in [
+            (DataError::Missing { path: path() }, "--data /data/x does not exist"),
+            (
+                DataError::Format { path: path(), format: "llmc", found: "no magic".into() },
+                "; --kind says what the file is",
+            ),
+            (
+                DataError::Vocabulary { path: path(), position: 3, token: 900, vocab: 512 },
+                "of another tokenizer than the job's",
+            ),
+            (
+                DataError::TooShort { path: path(), part: "training", prepared: false, need: 33, found: 4 },
+                "has 4 tokens",
+            ),
+        ] {
+            let said = unfit(error);
+            assert_eq!(said.code(), 2);
+            let said = said.to_string();
+            assert!(said.starts_with("--data /data/x ") && said.contains(says) && !said.contains('['), "{said}");
+        }
     }
 }
