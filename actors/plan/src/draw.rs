@@ -205,6 +205,11 @@ pub fn bars(pass: &Timeline, width: u64) -> Vec<String> {
     rows.into_iter().map(|row| row.into_iter().map(char::from).collect()).collect()
 }
 
+/// A number of things, in words.
+pub(crate) fn number(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 /// Blocks in words.
 fn blocks(table: &ModelTable, range: std::ops::Range<u32>) -> String {
     let of = &table.blocks[range.start as usize..range.end as usize];

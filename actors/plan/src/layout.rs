@@ -63,7 +63,8 @@ impl Plan {
         let have = self.pieces.iter().map(|piece| piece.shadows.len()).min().unwrap_or(0);
         (have < want as usize).then(|| {
             format!(
-                "redundancy {want} was asked for, {have} found room on {nodes} node(s): a loss may cost steps until nodes join"
+                "redundancy {want} was asked for, {have} found room on {}: a loss may cost steps until nodes join",
+                crate::draw::number(nodes, "node")
             )
         })
     }

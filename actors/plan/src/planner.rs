@@ -97,8 +97,9 @@ pub enum NoPlan {
     },
     /// No layout fits the nodes' memory.
     #[error(
-        "{asked} on {nodes} node(s): the leanest layout, {leanest}, takes {} on a node that may hold {}; give \
+        "{asked} on {}: the leanest layout, {leanest}, takes {} on a node that may hold {}; give \
              nodes more memory, add nodes, or make micro_batch smaller",
+        crate::draw::number(*.nodes, "node"),
         size(*.needed),
         size(*.budget)
     )]
@@ -194,12 +195,18 @@ fn with_layout(
 
 fn reason(table: &ModelTable, (chosen, plan): (&shape::Layout, &Plan), nodes: usize, moves: &moves::Moves) -> String {
     let bytes: u64 = moves.fetches.iter().map(|fetch| table.state_bytes(fetch.block, fetch.interval)).sum();
-    format!(
-        "{} {} on {nodes} node(s), {} spare; {} bytes to move first, {} shadow(s) to fill behind training",
+    let mut said = vec![format!(
+        "{} {} on {}, {} spare",
         crate::draw::shape(chosen.stages.len(), chosen.lanes.len()),
         chosen.why,
+        crate::draw::number(nodes, "node"),
         plan.spares.len(),
-        bytes,
-        moves.unfilled.len(),
-    )
+    )];
+    if bytes > 0 {
+        said.push(format!("{} to move first", Bytes(bytes)));
+    }
+    if !moves.unfilled.is_empty() {
+        said.push(format!("{} to fill behind training", crate::draw::number(moves.unfilled.len(), "shadow")));
+    }
+    said.join("; ")
 }

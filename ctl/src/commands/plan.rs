@@ -155,7 +155,7 @@ mod tests {
     fn redundancy_that_finds_no_room_is_said_in_the_words_of_the_cluster() {
         let drawn = draw(demo(), &members(1, 2 << 30)).expect("a plan");
         let said =
-            "warning: redundancy 1 was asked for, 0 found room on 1 node(s): a loss may cost steps until nodes join\n";
+            "warning: redundancy 1 was asked for, 0 found room on 1 node: a loss may cost steps until nodes join\n";
         assert!(drawn.show().contains(said), "{}", drawn.show());
     }
 

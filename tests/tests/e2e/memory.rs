@@ -62,7 +62,7 @@ fn memory_stays_within_its_bounds_and_a_job_that_does_not_fit_waits_for_nodes() 
     let reason = parked.reason.expect("a reason");
     // Of its memory, what its devices leave.
     let left = BUDGET - own_memory(1).0;
-    for word in ["on 1 node(s)", "on a node that may hold", &format!("({left} bytes)"), "add nodes"] {
+    for word in ["on 1 node:", "on a node that may hold", &format!("({left} bytes)"), "add nodes"] {
         assert!(reason.contains(word), "{word:?} is not in {reason:?}");
     }
     let why = cluster.ok(&["why", &id]);

@@ -213,7 +213,8 @@ impl Engine {
             Some(Overdue::Return) => self.absence_over(),
             Some(Overdue::Inventories) => self.evict_the_mute(),
             Some(Overdue::Ready) => self.deploy_overdue(),
-            None => self.wait_for_the_absent(),
+            Some(Overdue::Clock) => self.wait_for_the_absent(),
+            None => {}
         }
     }
 

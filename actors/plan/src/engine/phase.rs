@@ -191,6 +191,8 @@ pub(super) enum Durable {
 pub(super) enum Overdue {
     /// Gathering members.
     Members,
+    /// Nothing: an absence whose clock starts with this tick.
+    Clock,
     /// The return of those who hold something.
     Return,
     /// Inventories.
@@ -238,12 +240,12 @@ impl Phase {
     /// What a phase that waits until some time has waited for in vain.
     pub(super) fn overdue(&self, now: Millis) -> Option<Overdue> {
         let (until, what) = match self {
+            Self::Absent { until: None, .. } => (now, Overdue::Clock),
             Self::Gathering { until } => (*until, Overdue::Members),
             Self::Absent { until: Some(until), .. } => (*until, Overdue::Return),
             Self::Fencing(fencing) => (fencing.until, Overdue::Inventories),
             Self::Deploying(deploying) => (deploying.until, Overdue::Ready),
             Self::Queued
-            | Self::Absent { until: None, .. }
             | Self::FenceJournaled { .. }
             | Self::DeployJournaled { .. }
             | Self::Running(_)

@@ -246,7 +246,7 @@ mod tests {
         let mut none = outnumbered.clone();
         none.remove(&NodeId(2));
         for (members, draining, why) in [
-            (small, None, "the nodes that fuse multiply and add cannot have it: pipeline 2 x data 2 on 1 node(s): "),
+            (small, None, "the nodes that fuse multiply and add cannot have it: pipeline 2 x data 2 on 1 node: "),
             (
                 outnumbered.clone(),
                 Some(2),

@@ -256,7 +256,7 @@ fn refusals_say_what_was_asked_found_and_to_do() {
         offer.budget_bytes = 1 << 20;
     }
     let text = refuse(&job, &small, &none, &from_seed);
-    assert!(text.starts_with("pipeline 2 x data 2 on 4 node(s): the leanest layout, pipeline "), "{text}");
+    assert!(text.starts_with("pipeline 2 x data 2 on 4 nodes: the leanest layout, pipeline "), "{text}");
     assert!(text.contains("on a node that may hold 1.0 MiB (1048576 bytes); give nodes more memory"), "{text}");
 
     let mut part = Held::none();
