@@ -199,12 +199,14 @@ impl BlockTable {
     /// What one product, norm or lookup reads of the block, each: a parameter and its bias, those of neighbouring maps together.
     #[must_use]
     pub fn products(&self) -> Vec<Interval> {
-        let part = |param: &Param| match param.name.rsplit_once('.') {
-            Some(("attn.q" | "attn.kv", _)) => "attn.qkv".to_owned(),
-            Some(("mlp.gate" | "mlp.up", _)) => "mlp.hidden".to_owned(),
-            Some((map, "weight" | "bias")) => map.to_owned(),
-            Some(_) | None => param.name.clone(),
-        };
+        fn part(param: &Param) -> &str {
+            match param.name.rsplit_once('.') {
+                Some(("attn.q" | "attn.kv", _)) => "attn.qkv",
+                Some(("mlp.gate" | "mlp.up", _)) => "mlp.hidden",
+                Some((map, "weight" | "bias")) => map,
+                Some(_) | None => &param.name,
+            }
+        }
         let groups = self.params.chunk_by(|a, b| part(a) == part(b));
         let whole = |params: &[Param]| Interval::new(params[0].interval.start, params[params.len() - 1].interval.end);
         groups.map(whole).collect()

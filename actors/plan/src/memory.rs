@@ -159,8 +159,8 @@ impl Rows {
         Self { width, queries, kv, inner, norm, hidden, dropped: if model.dropout() > 0.0 { width } else { 0 } }
     }
 
-    /// Elements for `tokens` tokens, where one product reads `opened` elements of weights at most.
-    fn scratch(&self, precision: Precision, tokens: u64, opened: u64) -> u64 {
+    /// Elements for `tokens` tokens, where one product reads `opened()` elements of weights at most.
+    fn scratch(&self, precision: Precision, tokens: u64, opened: impl FnOnce() -> u64) -> u64 {
         let Self { width, queries, kv, inner, hidden, dropped, .. } = *self;
         let mapped = 2 * width + queries + kv;
         tokens * dropped
@@ -168,7 +168,7 @@ impl Rows {
                 Precision::Fp32 => tokens * (width + (2 * inner).max(2 * queries + kv).max(mapped)),
                 // What is kept in halves is made, and opened again, beside it. Attention reads no weights.
                 Precision::Bf16 | Precision::Fp16(_) => {
-                    let product = tokens * mapped.max(hidden + 2 * inner).max(2 * width + hidden) + opened;
+                    let product = tokens * mapped.max(hidden + 2 * inner).max(2 * width + hidden) + opened();
                     tokens * 2 * width + product.max(tokens * (4 * queries + 2 * kv))
                 }
             }
@@ -269,7 +269,7 @@ pub fn seat_bytes(spec: &JobSpec, table: &ModelTable, seat: &SeatShape) -> NodeB
         lane_sums: F32 * (differentiated * open + single),
         stash: flying * u64::from(spec.train.micro_batch) * kept,
         logits: if head { F32 * (logit_rows(spec) * vocab + tokens * (rows.width + rows.norm)) } else { 0 },
-        scratch: F32 * rows.scratch(precision, tokens, opened(table, &seat.blocks)),
+        scratch: F32 * rows.scratch(precision, tokens, || opened(table, &seat.blocks)),
         transit: F32 * (4 * tokens * rows.width + weights),
         ..NodeBytes::default()
     }
