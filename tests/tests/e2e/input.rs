@@ -105,7 +105,7 @@ fn orders_that_come_too_late_are_refused_and_up_says_what_it_left_alone() {
         (&["chaos", "panic-stage", &job], 1, "is over"),
         (&["chaos", "panic-stage", &job, "--node", "w9"], 2, "no living node w9"),
         (&["digest", &job, "--at", "step=2"], 1, "possible are the steps from 4 to 4"),
-        (&["export", &job, "--to", file], 2, "is a file"),
+        (&["export", &job, "--to", file], 2, "is there and no directory"),
     ];
     for (args, code, word) in cases {
         let output = cluster.run(args);
