@@ -73,17 +73,17 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let living: Vec<&Started> = started.iter().filter(|started| started.process.lives()).collect();
     let mut left = processes(&started);
     let client = Client::new(dir.paths().root());
-    let mut lost = Vec::new();
-    let mut elsewhere = None;
+    let (mut lost, mut by_hand) = (Vec::new(), None);
     if living.iter().any(|started| started.name == COORDINATOR) {
         // Asked before anything is stopped; a coordinator that does not answer cannot say.
         lost = unfinished(&client);
         if client.shutdown().is_ok() {
             left = wait_for_end(&left, GRACE);
         }
-    } else if client.reaches() {
-        (lost, elsewhere) = (unfinished(&client), Some(COORDINATOR.to_owned()));
-        end_elsewhere(&client)?;
+    } else if let Some(Ok(jobs)) = client.reaches().then(|| client.jobs()) {
+        // Whoever does not answer like a coordinator only has the port of one that was here.
+        lost = jobs.into_iter().filter_map(LostState::of).collect();
+        by_hand = Some(end_elsewhere(&client));
         left = wait_for_end(&left, GRACE);
     }
     // A worker takes the first one as a wish to hand over what it holds, the second one as an order.
@@ -98,7 +98,9 @@ pub fn stop(dir: &LocalCluster) -> Result<Stopped, Failure> {
     let (killed, stopped): (Vec<&Started>, Vec<&Started>) =
         living.into_iter().partition(|started| left.contains(&started.process));
     let names = |list: Vec<&Started>| list.into_iter().map(|started| started.name.clone()).collect();
-    Ok(Stopped { stopped: elsewhere.into_iter().chain(names(stopped)).collect(), killed: names(killed), lost })
+    // What was started here ends even if the coordinator goes on.
+    let coordinator = by_hand.transpose()?.map(|()| COORDINATOR.to_owned());
+    Ok(Stopped { stopped: coordinator.into_iter().chain(names(stopped)).collect(), killed: names(killed), lost })
 }
 
 /// Asks a coordinator that was not started here, of which `dir` has the address, to stop the cluster.
@@ -175,6 +177,12 @@ mod tests {
         let reused = Process { started_at: stranger.started_at + 1, ..stranger };
         cluster.record(&Started { name: "w2".into(), process: reused }).expect("record");
         drop(claim);
+
+        // Somebody else has the port of a coordinator that was here, and closes whatever comes.
+        let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        std::fs::write(cluster.paths().http_address(), other.local_addr().expect("bound").to_string())
+            .expect("written");
+        std::thread::spawn(move || other.incoming().for_each(drop));
 
         let stopped = stop(&cluster).expect("stop");
         assert_eq!(stopped, Stopped { stopped: vec!["w1".into()], killed: vec![], lost: vec![] });
