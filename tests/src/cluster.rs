@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use shoal_wire::api::{EventLine, JobStatus, NodeInfo, NodeState, StateDigest};
+use shoal_wire::api::{EventLine, JobStatus, NodeInfo, NodeReport, NodeState, StateDigest};
 use tempfile::TempDir;
 
 use crate::{JobFile, wait};
@@ -76,6 +76,19 @@ impl Cluster {
             .env("RUST_BACKTRACE", "0")
             .output()
             .expect("shoalctl starts")
+    }
+
+    /// A node that computes a stage of a job: of more nodes than seats, some have none.
+    ///
+    /// # Panics
+    /// If there is none for a minute.
+    #[must_use]
+    pub fn computing(&self, job: &str) -> String {
+        wait::until("a node that computes a stage", Duration::from_secs(60), || {
+            let reports: Vec<NodeReport> = self.json(&["report", job]);
+            let computes = |report: &NodeReport| report.devices.iter().any(|device| device.parameters > 0);
+            reports.into_iter().find(computes).map(|report| report.node)
+        })
     }
 
     /// Runs a command that must succeed; returns its standard output.

@@ -62,7 +62,8 @@ fn a_device_that_hangs_costs_its_node_and_no_step() {
     let file = JobFile { data: 1, ..long() };
     let (job, want) = disturbed(&cluster, &file, "hangs");
     cluster.wait(&job, "step=10");
-    let hung = cluster.nodes().swap_remove(0);
+    let computing = cluster.computing(&job);
+    let hung = cluster.nodes().into_iter().find(|node| node.node == computing).expect("it reported");
     cluster.ok(&["chaos", "hang-stage", &job, "--node", &hung.node]);
     assert_unharmed(&cluster, &job, &want);
     let events = cluster.events(&job);
